@@ -14,10 +14,10 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5541,
+    "kernels": 5573,
     "models": 5458,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2496,
+    "refimpl/cli": 2498,
     "refimpl/collectives": 4774,
     "refimpl/conformance": 9340,
     "refimpl/experiments": 6424,
@@ -25,15 +25,15 @@ BUDGETS = {
     "refimpl/jax": 431,
     "refimpl/notebook": 1664,
     "refimpl/pictures": 2047,
-    "refimpl/plain": 3854,
-    "refimpl/plan": 2753,
+    "refimpl/plain": 4014,
+    "refimpl/plan": 2762,
     "refimpl/server": 767,
     "refimpl/strategies": 1375,
     "refimpl/svm": 107,
     "refimpl/torch": 1465,
-    "refimpl/training": 6896,
+    "refimpl/training": 7015,
     "refimpl/transport": 2997,
-    "tests": 41403,
+    "tests": 41503,
 }
 
 

@@ -1,7 +1,7 @@
 """The optimizers' updates, dense and by row. A row update touches its rows only, state included (docs/design.md, I3).
 
 ``OPTIMIZERS[name].state`` names the state arrays that an optimizer keeps beside a parameter and their initial value;
-``update_dense`` and ``update_rows`` apply one step, in place.
+``update_dense`` and ``update_rows`` apply one step of those that are elementwise, in place.
 """
 
 from collections import defaultdict
@@ -32,17 +32,25 @@ POSITIVE = OptionBound("above 0", lambda x: x > 0)
 
 
 @dataclass(frozen=True)
-class UpdateRule:
-    """One optimizer: what it keeps, what it can be told, its definition and its kernels.
+class Optimizer:
+    """What an optimizer keeps, and what it can be told.
 
     state: name -> initial value.  options: name -> default.  Both stand in the order of the definition's arguments.
     bounds: name of each option -> what its value must be; whoever takes options from outside checks it.
-    scalars(rate, **options): the numbers that the kernels take, in their order.
     """
 
     state: dict[str, float]
     options: dict[str, float]
     bounds: dict[str, OptionBound]
+
+
+@dataclass(frozen=True)
+class UpdateRule(Optimizer):
+    """One that updates each element by itself: its definition and its kernels.
+
+    scalars(rate, **options): the numbers that the kernels take, in their order.
+    """
+
     define: Callable
     fast: Callable
     cuda_rows: Callable
@@ -55,7 +63,7 @@ def adam_in_order(rate, *, step, beta1, beta2, epsilon):
     return beta1, 1 - beta1, beta2, 1 - beta2, *adam_scalars(rate, beta1, beta2, step), epsilon
 
 
-OPTIMIZERS = {
+ELEMENTWISE = {
     "sgd": UpdateRule({}, {}, {}, definition.sgd, fast.sgd, cuda.sgd_rows, cuda.sgd_each),
     "momentum": UpdateRule({"velocity": 0.0}, {"mu": 0.9}, {"mu": SHARE}, definition.momentum, fast.momentum,
                            cuda.momentum_rows, cuda.momentum_each),
@@ -65,12 +73,19 @@ OPTIMIZERS = {
                        {"beta1": SHARE, "beta2": SHARE, "epsilon": POSITIVE},  # 0 / (0 + epsilon): no gradient came
                        definition.adam, fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order),
 }
+LAYERWISE = {
+    "lars": Optimizer(ELEMENTWISE["momentum"].state, {"mu": 0.9, "trust": 0.001}, {"mu": SHARE, "trust": POSITIVE}),
+    "lamb": Optimizer(ELEMENTWISE["adam"].state, {**ELEMENTWISE["adam"].options, "epsilon": 1e-6},
+                      ELEMENTWISE["adam"].bounds),
+}
+"""Those whose step of a variable depends on its norms; who does it: ``refimpl.training.step.layerwise``."""
+OPTIMIZERS = ELEMENTWISE | LAYERWISE
 
 
 def initial_state(name, parameter) -> dict:
     """Return the optimizer's state for ``parameter`` before its first step: state name -> new array. Local."""
     xp = array_module(parameter)
-    return {slot: xp.full_like(parameter, value) for slot, value in _optimizer(name).state.items()}
+    return {slot: xp.full_like(parameter, value) for slot, value in OPTIMIZERS[name].state.items()}
 
 
 def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, decay=0.0, **options):
@@ -78,7 +93,7 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
 
     parameter, gradient, every array of ``state`` (see ``initial_state``): one shape, one dtype.
     rate: learning rate.  step: global step, from 1 (used by adam).  scale: clip factor, multiplies the gradient first.
-    decay: weight decay, adds decay * parameter to the scaled gradient.  options: see ``OPTIMIZERS[name].options``.
+    decay: weight decay, adds decay * parameter to the scaled gradient.  options: see ``ELEMENTWISE[name].options``.
     Raises ValueError or TypeError if shapes or dtypes differ, KeyError for an unknown optimizer.
     """
     optimizer, slots = _optimizer(name), _slots(name, parameter, state)
@@ -109,7 +124,7 @@ def update_dense_each(name, items, rate, *, step, **options):
         else:
             update_dense(name, parameter, state, gradient, rate, step=step, scale=scale, decay=decay, **options)
     for real, some in quick.items():
-        optimizer = OPTIMIZERS[name]
+        optimizer = ELEMENTWISE[name]
         optimizer.cuda_each(_largest_first(some), *map(real, optimizer.scalars(rate, **_options(name, step, options))))
 
 
@@ -151,9 +166,9 @@ def update_rows(name, table, state, ids, rows, rate, *, step, scale=1.0, decay=0
 
 
 def _optimizer(name):
-    if name not in OPTIMIZERS:
-        raise KeyError(f"unknown optimizer {name!r}: choose one of {', '.join(OPTIMIZERS)}")
-    return OPTIMIZERS[name]
+    if name not in ELEMENTWISE:
+        raise KeyError(f"no elementwise optimizer {name!r}: choose one of {', '.join(ELEMENTWISE)}")
+    return ELEMENTWISE[name]
 
 
 def _slots(name, parameter, state):
@@ -168,7 +183,7 @@ def _slots(name, parameter, state):
 
 def _options(name, step, options):
     """Return every option of the optimizer, defaults filled in."""
-    known = OPTIMIZERS[name].options
+    known = ELEMENTWISE[name].options
     if not set(options) <= set(known):
         raise TypeError(f"{name} has no option {sorted(set(options) - set(known))}: it takes {sorted(known)}")
     if step < 1:

@@ -7,6 +7,8 @@ RATES = {
     "linear": lambda progress: 1.0 - progress,
     "cosine": lambda progress: 0.5 * (1.0 + math.cos(math.pi * progress)),  # half a cosine: Loshchilov & Hutter 2017
     "inverse-sqrt": lambda progress: 1.0 / math.sqrt(1.0 + 99.0 * progress),  # to a tenth at the end
+    "one-cycle": lambda progress: (0.1 + 2.0 * min(progress, 0.9 - progress) if progress <= 0.9 else
+                                   0.1 - 0.99 * (progress - 0.9)),  # up from a tenth, down, to a thousandth: Smith 2018
 }
 """Schedule -> the part of the base rate that holds after a part of the steps behind the warm-up, 0 to 1."""
 

@@ -85,14 +85,16 @@ def add_mathematics(how):
     """Add what the numbers depend on, beside model and data."""
     how.add_argument("--steps", type=whole(0), help="steps in all (default 300)")
     how.add_argument("--seed", type=int, help="of initial values, shuffling, dropout, candidates (default 0)")
-    how.add_argument("--optimizer", choices=["sgd", "momentum", "adagrad", "adam"],
+    how.add_argument("--optimizer", choices=["sgd", "momentum", "adagrad", "adam", "lars", "lamb"],
                      help=f"default: {_defaults('optimizer')}, your own {OWN['optimizer']}")
     how.add_argument("--optimizer-option", dest="optimizer_options", metavar="NAME=X", action="append",
                      type=_assignment, help="e.g. beta1=0.8; may be repeated")
     how.add_argument("--learning-rate", type=real(), metavar="X",
                      help=f"default: {_defaults('learning_rate')}, your own {OWN['learning_rate']}")
-    how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt"],
-                     help=f"how it falls (default: {_defaults('rate')}, else constant)")
+    how.add_argument("--scale-rate", type=whole(), metavar="N", help="the learning rate is for N microbatches: with V "
+                     "it is V / N times as large (linear scaling; default: it is as given)")
+    how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt", "one-cycle"],
+                     help=f"how it falls, or first rises (default: {_defaults('rate')}, else constant)")
     how.add_argument("--rate-steps", type=whole(0), metavar="N",
                      help="steps until it has fallen (default: all --steps; without barriers, all updates of an "
                      "owner); a run that is resumed for more steps needs more")

@@ -14,6 +14,7 @@
     cost_table     what all these cost in bytes
     sums, updates  given gradients become one, and update parameters: decision by decision, as frameworks decide
     worker, optimizers, clipping, hybrid     a training: gradients, update, each variable the way that suits it
+    layerwise      large batches: LARS, LAMB, and momentum while the rate rises
     search         how many partitions a served variable is cut into
     agreement      all ranks go on, or all stop with one message; nobody waits for ever
     survive        ranks die; the others go on without them and end with the same bits

@@ -37,9 +37,11 @@ class Optimizer:
     state: name -> what the optimizer keeps beside the values, {slot: array}.
     """
 
+    rules = OPTIMIZERS
+
     def __init__(self, variables, values, options):
         self.variables, self.values, self.options = variables, values, options
-        self.rule = OPTIMIZERS[options.optimizer](**options.optimizer_options)
+        self.rule = self.rules[options.optimizer](**options.optimizer_options)
         self.state = {v.name: {} if v.statistic else self.rule.state(values[v.name]) for v in variables}
 
     def update(self, step, sums, norm=0.0, microbatches=1):
@@ -51,9 +53,16 @@ class Optimizer:
             values, (places, gradient) = self.values[v.name], sums[v.name]
             if v.statistic:
                 values += values.dtype.type(STATISTIC_RATE) * (gradient - values)
-            elif gradient.size:
-                at, scale = places if v.sparse else ..., clip if v.clipped else 1.0
-                g = gradient * values.dtype.type(scale if o.average_sparse or not v.sparse else scale * microbatches)
-                if v.decays and o.weight_decay:
-                    g = g + values.dtype.type(o.weight_decay) * values[at]
-                self.rule.apply(values, self.state[v.name], at, g, rate, step + 1)
+            else:
+                scale = clip if v.clipped else 1.0
+                self.apply(v, places if v.sparse else ..., gradient,
+                           scale if o.average_sparse or not v.sparse else scale * microbatches, rate, step + 1)
+
+    def apply(self, v, at, gradient, scale, rate, t):
+        """Update what this rank keeps of a variable. at: indices of rows, or ... for all.  t: from 1."""
+        if gradient.size:
+            values = self.values[v.name]
+            g = gradient * values.dtype.type(scale)
+            if v.decays and self.options.weight_decay:
+                g = g + values.dtype.type(self.options.weight_decay) * values[at]
+            self.rule.apply(values, self.state[v.name], at, g, rate, t)

@@ -63,11 +63,20 @@ def norm(plan: Plan) -> dict:
 
     To a machine's first rank, between these, and back.
     """
+    return _totals(plan, 2 * DIGITS + SAID)
+
+
+def layer_norms(plan: Plan, variables) -> dict:
+    """Return the bytes that LARS and LAMB add: two exact sums of each variable with weight decay, and a flag. Local."""
+    return _totals(plan, 2 * DIGITS * sum(v.decays and not v.statistic for v in variables) + 1)
+
+
+def _totals(plan: Plan, numbers: int) -> dict:
     matrix, machines = np.zeros((plan.ranks, plan.ranks), np.int64), plan.on_machines
     firsts = [ranks[0] for ranks in machines]
     for first, *peers in machines:
         for a, b in [(first, r) for r in peers + firsts if r != first] + [(r, first) for r in peers]:
-            matrix[a, b] = INDEX * (2 * DIGITS + SAID)
+            matrix[a, b] = INDEX * numbers
     return {("norm", "", "control"): matrix}
 
 

@@ -12,7 +12,7 @@ from refimpl.plan.make import check_sharded
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.transport.device.choice import TRANSPORTS
 
-MATHEMATICS = ("optimizer", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
+MATHEMATICS = ("optimizer", "learning_rate", "scale_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
                "optimizer_options", "average_sparse", "seed", "consistency", "correction", "codec")
 """Options that change the numbers; a resumed run takes them from its checkpoint. The others change no bit,
 but for ``device``: another kind of it rounds otherwise, and a run may be resumed there all the same."""
@@ -42,6 +42,7 @@ class Options:
     transport: how device arrays travel, "nccl", "staged" or "auto"; see ``refimpl.transport.device.choice``.
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
+    scale_rate: the learning rate is for so many microbatches: with V it is V / scale_rate times as large.
     rate_steps: steps until a falling rate ends; None: ``steps``.
     clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter.
     consistency, correction: how old the values may be that a worker computes with, and how a stale gradient is
@@ -77,6 +78,7 @@ class Options:
     optimizer: str = "adagrad"
     optimizer_options: dict = field(default_factory=dict)
     learning_rate: float = 0.2
+    scale_rate: int | None = None
     rate: str = "constant"
     warmup: int = 0
     rate_steps: int | None = None
@@ -115,6 +117,8 @@ class Options:
         for rank, factor in self.slow_rank.items():
             if not (rank.isdecimal() and _plain("slow_rank", factor, (float,)) >= 1):
                 raise ValueError(f"slow_rank is {self.slow_rank}: give a rank's number, and a factor of at least 1")
+        if self.scale_rate is not None and self.scale_rate < 1:
+            raise ValueError(f"scale_rate is {self.scale_rate}: give the microbatches that the learning rate is for")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm is {self.clip_norm}: give a positive norm, or none for no clipping")
 

@@ -7,9 +7,9 @@ import pytest
 
 from kernels.cuda.kernel import Kernel
 from kernels.random import key_of, uniform
-from kernels.update import OPTIMIZERS, initial_state, move_each, update_dense, update_dense_each, update_rows
+from kernels.update import ELEMENTWISE, initial_state, move_each, update_dense, update_dense_each, update_rows
 
-CASES = [(name, scale, decay, dtype) for name in OPTIMIZERS for scale, decay in ((1.0, 0.0), (0.37, 1e-3))
+CASES = [(name, scale, decay, dtype) for name in ELEMENTWISE for scale, decay in ((1.0, 0.0), (0.37, 1e-3))
          for dtype in ("float32", "float64")]
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kernels.random import key_of, uniform
-from kernels.update import OPTIMIZERS, definition, initial_state, update_dense, update_rows
+from kernels.update import ELEMENTWISE, definition, initial_state, update_dense, update_rows
 
-NAMES = list(OPTIMIZERS)
+NAMES = list(ELEMENTWISE)
 CLIPS_AND_DECAYS = [(1.0, 0.0), (0.37, 0.0), (1.0, 1e-3), (0.37, 1e-3)]
 
 
@@ -84,7 +84,7 @@ def check_rows(name, count, width, scale, decay, dtype):
     table = draw("table", 101, width, dtype=dtype)
     state, rows = started(name, table), draw("rows", count, width, dtype=dtype)
     ids = np.argsort(uniform(key_of("ids"), 101), kind="stable")[:count].astype(np.int64)
-    options = OPTIMIZERS[name].options | {"scale": scale, "decay": decay} | ({"step": 3} if name == "adam" else {})
+    options = ELEMENTWISE[name].options | {"scale": scale, "decay": decay} | ({"step": 3} if name == "adam" else {})
     results = []
     for one in ("fast", "definition"):
         t, s = table.copy(), copied(state)

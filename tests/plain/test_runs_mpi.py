@@ -6,6 +6,10 @@ from importlib import import_module
 
 import pytest
 
+from models.recipe import build, recipe_of
+from refimpl.training.options import Options
+from refimpl.training.session import train
+
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3, 4)]
 
 
@@ -30,6 +34,15 @@ def test_ring(comm, shown):
     assert line.startswith(f"rank 0 has {[ones(comm.size)] * 12};")
     assert float(needed) == float(Fraction(2 * (comm.size - 1) * 96, comm.size))
     assert 12 % comm.size or sent == needed
+
+
+def test_layerwise(comm, shown):
+    *trained, outside, inside, stale = [line for line in shown("layerwise") if line.startswith("rank 0: ")]
+    hashes = [re.search("sha256 (.*)", line).group(1) for line in trained]
+    assert len(set(hashes)) == 2 and outside[-6:] == inside[-6:] == "0.1875" != stale[-6:]
+    for name, digest in zip(("lars", "lamb"), hashes):
+        recipe, chosen = recipe_of("lm", {"steps": 3, "optimizer": name})
+        assert train(*build(recipe, 0)[:2], options=Options(**chosen), comm=comm).parameters_sha256 == digest
 
 
 def test_allreduce(comm, shown):

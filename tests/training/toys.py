@@ -21,6 +21,7 @@ from models.lm import PRESETS as LM_PRESETS, LanguageModel
 from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
 from models.vgg import PRESETS as VGG_PRESETS, Vgg
 from refimpl.plain.hybrid import Hybrid
+from refimpl.plain.layerwise import LAYERWISE, LargeBatches
 from refimpl.training.options import Options
 from refimpl.training.run.whole import hashes, sha256_of
 from refimpl.training.trainer import Trainer
@@ -216,7 +217,7 @@ BY_ROWS = [SETTINGS[name] for name in ("allreduce", "as-dense", "ps", "hybrid")]
 DEVICE = os.environ.get("REFIMPL_TEST_DEVICE", "cpu")
 """Where these trainings run unless a test says so: `make test-gpu` runs them all on a GPU."""
 
-RATES = {"sgd": 0.5, "momentum": 0.1, "adagrad": 0.2, "adam": 0.01}
+RATES = {"sgd": 0.5, "momentum": 0.1, "adagrad": 0.2, "adam": 0.01, "lars": 5.0, "lamb": 0.01}
 
 
 def make_options(work, optimizer, **changes):
@@ -260,7 +261,8 @@ class NumpyIn:
 def plain_training(model, data, options, comm=MPI.COMM_SELF, architecture="hybrid"):
     """The plain trainer; where the tests run on a GPU its model computes there."""
     xp = np if options.device == "cpu" else importlib.import_module("cupy")
-    return Hybrid(NumpyIn(model, xp), data, options, comm, architecture)
+    kind = LargeBatches if options.optimizer in LAYERWISE else Hybrid
+    return kind(NumpyIn(model, xp), data, options, comm, architecture)
 
 
 def plain_answer(comm, work, optimizer, changes, architecture="hybrid"):

@@ -1,5 +1,6 @@
 """What a training without barriers cannot be: refused before its first step, with what to do instead."""
 
+from kernels.update import LAYERWISE
 from refimpl.plain.consistencies import consistency, is_decentralised
 from refimpl.plain.corrections import check as check_correction
 from refimpl.plan.plan import SYNCHRONOUS, Plan
@@ -87,6 +88,9 @@ def _check_options(options, ranks, microbatches, device):
     for wrong, words in (
             (options.clip_norm is not None, "the gradients' norm, which --clip-norm needs, is of all workers' "
                                             "gradients together: say --clip-norm none"),
+            (options.optimizer in LAYERWISE, f"{options.optimizer} needs norms of whole variables in each update: say "
+                                             "--optimizer momentum or adam"),
+            (options.scale_rate is not None, "an update has the gradients of some workers only: leave --scale-rate out"),
             (not options.average_sparse, "an update has the gradients of some workers only: leave --sum-sparse out"),
             (options.search_partitions, "--search-partitions times steps that all ranks do together: leave it out"),
             (options.overlap, "every worker's exchanges go on beside the others' computation anyway: leave --overlap "

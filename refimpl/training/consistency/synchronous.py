@@ -146,7 +146,8 @@ class Synchronous:
         return ExactSum(loss).value(), norm_of(ExactSum(squares))
 
     def update(self, number, reduced, scale) -> float:
-        """Let the optimizer update what this rank keeps; return the learning rate. Local."""
+        """Let the optimizer update what this rank keeps; return the learning rate. Collective."""
         if self.before_update is not None:
             self.before_update(reduced)
-        return update_shards(self.options, number, reduced, scale, self.parameters.plan.microbatches)
+        return update_shards(self.options, number, reduced, scale, self.parameters.plan.microbatches, self.comm,
+                             self.parameters.variables)

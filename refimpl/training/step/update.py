@@ -2,11 +2,12 @@
 
 import math
 
-from kernels.update import move_each, update_dense_each, update_rows
+from kernels.update import LAYERWISE, move_each, update_dense_each, update_rows
 from kernels.update.rates import rate_of
 from models import STATISTIC_RATE
 from refimpl.gradients import ExactSum
 from refimpl.server import ReducedGradient
+from refimpl.training.step.layerwise import Step, elementwise
 
 
 def clip_scale(norm: float, largest: float | None) -> float:
@@ -20,28 +21,34 @@ def norm_of(sum_of_squares: ExactSum) -> float:
 
 
 def update_shards(options, number: int, reduced: list[ReducedGradient], scale: float = 1.0,
-                  microbatches: int = 1) -> float:
-    """Do update ``number`` (from 0) with summed gradients; return the learning rate. Local.
+                  microbatches: int = 1, comm=None, variables=()) -> float:
+    """Do update ``number`` (from 0) with summed gradients; return the learning rate.
 
     scale: what clipping multiplies gradients by.  microbatches: V, for ``Options.average_sparse``.
+    Local; but collective over ``comm`` for an optimizer that needs norms of ``variables``, all of the model.
     """
-    dense, statistics = [], []
-    rate = rate_of(number, base=options.learning_rate, rate=options.rate, warmup=options.warmup,
+    base = options.learning_rate * (microbatches / options.scale_rate if options.scale_rate else 1)
+    rate = rate_of(number, base=base, rate=options.rate, warmup=options.warmup,
                    steps=options.rate_steps)
-    for piece in reduced:
-        shard, variable, gradient = piece.shard, piece.shard.variable, piece.gradient
-        if variable.statistic:
-            statistics.append((shard.values, gradient))
-            continue
-        factor = scale if variable.clipped else 1.0
-        if variable.sparse and not options.average_sparse:
-            factor *= microbatches
-        decay = options.weight_decay if variable.decays else 0.0
-        if piece.ids is None:
-            dense.append((shard.values, shard.state, gradient, factor, decay))
-        else:
-            update_rows(options.optimizer, shard.values, shard.state, piece.ids, gradient, rate,
-                        step=number + 1, scale=factor, decay=decay, **options.optimizer_options)
-    update_dense_each(options.optimizer, dense, rate, step=number + 1, **options.optimizer_options)
-    move_each(statistics, STATISTIC_RATE)
+    steps = [_step(options, piece, scale, microbatches) for piece in reduced if not piece.shard.variable.statistic]
+    name, told = options.optimizer, options.optimizer_options
+    if name in LAYERWISE:
+        name, told, steps = elementwise(options, number, steps, comm, variables)
+    for s in steps:
+        if s.ids is not None:
+            update_rows(name, s.values, s.state, s.ids, s.gradient, rate, step=number + 1, scale=s.scale,
+                        decay=s.decay, **told)
+    dense = [(s.values, s.state, s.gradient, s.scale, s.decay) for s in steps if s.ids is None]
+    update_dense_each(name, dense, rate, step=number + 1, **told)
+    move_each([(piece.shard.values, piece.gradient) for piece in reduced if piece.shard.variable.statistic],
+              STATISTIC_RATE)
     return rate
+
+
+def _step(options, piece: ReducedGradient, scale: float, microbatches: int) -> Step:
+    variable = piece.shard.variable
+    factor = scale if variable.clipped else 1.0
+    if variable.sparse and not options.average_sparse:
+        factor *= microbatches
+    return Step(variable, piece.shard.values, piece.shard.state, piece.ids, piece.gradient, factor,
+                options.weight_decay if variable.decays else 0.0, piece.counts)

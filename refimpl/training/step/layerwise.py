@@ -1,0 +1,103 @@
+"""Equals plain/layerwise.py: LARS and LAMB, whose step of a variable is as large as its norms say, wherever it lies.
+
+    lars   momentum with the gradient times  trust ‖w‖ / (‖g‖ + decay ‖w‖)
+    lamb   adam's direction u, then sgd with u times  ‖w‖ / ‖u‖
+
+Norms are of the rows that have a gradient, over all ranks. Squares of rows are added exactly, as for clipping: so the
+bits do not depend on who has which rows.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernels import array_module, take_rows
+from kernels.exact_sum import DIGITS
+from kernels.reductions import sum_of_squares_per_row
+from kernels.update import OPTIMIZERS, definition
+from models import Variable
+from refimpl.gradients import ExactSum
+
+PHASE = "norm"
+
+
+class Step(NamedTuple):
+    """What the optimizer does with a summed gradient that this rank keeps: see ``kernels.update.update_rows``.
+
+    ids: None: it is of all values.  counts: whether this rank counts it in norms, as one rank does.
+    """
+
+    variable: Variable
+    values: Any
+    state: dict[str, Any]
+    ids: Any
+    gradient: Any
+    scale: float
+    decay: float
+    counts: bool
+
+
+def elementwise(options, number: int, steps: list[Step], comm, variables) -> tuple[str, dict, list[Step]]:
+    """Return an elementwise optimizer, its options, and the steps that it must do in the place of these. Collective.
+
+    number: of the update, from 0.  variables: of the model; those without weight decay (biases, factors of
+    normalisation) are not adapted.  Raises CollectiveError for a norm that is not finite.
+    """
+    told = {**OPTIMIZERS[options.optimizer].options, **options.optimizer_options}
+    adapted = [v.name for v in variables if v.decays and not v.statistic]
+    if options.optimizer == "lars":
+        norms = norms_of(comm, adapted, [(s, s.gradient) for s in steps])
+        ratios = [_lars_ratio(norms.get(s.variable.name), s, told["trust"]) for s in steps]
+        return "momentum", {"mu": told["mu"]}, [s._replace(scale=s.scale * ratio, decay=s.decay * ratio)
+                                                for s, ratio in zip(steps, ratios)]
+    directed = [s._replace(state={}, gradient=_direct(s, number + 1, told), decay=0.0) for s in steps]
+    norms = norms_of(comm, adapted, [(s, s.gradient) for s in directed])
+    return "sgd", {}, [s._replace(scale=_lamb_ratio(norms.get(s.variable.name))) for s in directed]
+
+
+def norms_of(comm, names: list[str], pairs: list[tuple[Step, Any]]) -> dict[str, tuple[float, float]]:
+    """Return variable -> (norm of the values that have a gradient, norm of what stands beside them). Collective.
+
+    One exact sum of 2 norms a variable goes round, 8 · (2 · 67 · variables + 1) bytes: ``plan.cost.layer_norms``.
+    """
+    at, bad = {name: i for i, name in enumerate(names)}, 0
+    digits = np.zeros((len(names), 2, DIGITS), np.int64)
+    for step, beside in ((s, beside) for s, beside in pairs if s.counts and s.gradient.size and s.variable.name in at):
+        for k, array in enumerate((_part(step.values, step.ids), beside)):
+            squares = sum_of_squares_per_row(array.reshape(len(array) if array.ndim else 1, -1))
+            if array_module(squares).isfinite(squares).all():
+                digits[at[step.variable.name], k] += ExactSum().add(squares).digits
+            else:
+                bad = 1
+    total = comm.total(np.append(digits, bad), PHASE)
+    if total[-1]:
+        comm.agree(ValueError("the norm of a variable, or of its step, is not finite; lower the learning rate"))
+    return {name: tuple(math.sqrt(ExactSum(row).value()) for row in rows)
+            for name, rows in zip(names, total[:-1].reshape(digits.shape))}
+
+
+def _lars_ratio(norms, step: Step, trust: float) -> float:
+    if norms is None or 0 in norms:
+        return 1.0
+    weights, gradient = norms
+    return trust * weights / (step.scale * gradient + step.decay * weights)
+
+
+def _lamb_ratio(norms) -> float:
+    return 1.0 if norms is None or 0 in norms else norms[0] / norms[1]
+
+
+def _direct(step: Step, number: int, told: dict):
+    """Move the moments of a variable, or of rows of it; return the direction of its step. Local."""
+    parts = {slot: _part(array, step.ids) for slot, array in step.state.items()}
+    direction = definition.lamb_direction(_part(step.values, step.ids), parts["first"], parts["second"], step.gradient,
+                                          step=number, **told, scale=step.scale, decay=step.decay)
+    if step.ids is not None:
+        for slot, part in parts.items():
+            step.state[slot][step.ids] = part
+    return direction
+
+
+def _part(array, ids):
+    return array if ids is None else take_rows(array, ids)
