@@ -2,6 +2,7 @@
 
     abort          abort messages and the roll call, for when ranks cannot agree any more
     agreement      Agreement: ranks go on together or stop together; numbers and words for all
+    channel/       tensors written into slots that a plan reserved at their readers
     communicator   Communicator: what everyone uses; opens ranks, machines, devices; shares and adds numbers
     device/        device arrays on their way: NCCL, or staged through the host, and which of them
     errors         CollectiveError, SilentPeer, Aborted

@@ -102,12 +102,16 @@ class SharedWindow:
                 before, since = step, time.monotonic()
         return step
 
-    def _check_peers(self, since):
-        """Raise if this rank waits in vain: after an abort message, a death, or the time-out after ``since``."""
+    def check_alive(self):
+        """Raise Aborted after an abort message, PeerDied if a rank of this machine has ended. Local."""
         self.waiter.abort_messages.check()
         ended = [rank for rank, pid in zip(self.ranks, self.pids) if not _alive(int(pid))]
         if ended:
             raise PeerDied(f"rank {', '.join(map(str, ended))} died: its process on this machine has ended")
+
+    def _check_peers(self, since):
+        """Raise if this rank waits in vain: after an abort message, a death, or the time-out after ``since``."""
+        self.check_alive()
         if time.monotonic() > since + self.waiter.timeout:
             reached = self.memory[:self.header].view(np.int64)[::LINE // 8].copy()
             late = [rank for rank, flag in zip(self.ranks, reached) if flag == reached.min()]

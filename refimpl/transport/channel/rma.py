@@ -1,0 +1,94 @@
+"""The channel over MPI's one-sided access: put the tensor, flush, then raise the signal, flush.
+
+MPI orders no two puts, hence the first flush. A reader that looks at its own memory beside a put may see anything, so
+it polls by an atomic operation that changes nothing. Where one-sided access is only emulated (TCP), a flush waits until
+the target calls MPI: ``waited`` says for how long, in all.
+"""
+
+import time
+
+import numpy as np
+from mpi4py import MPI
+
+from refimpl.transport.channel.slots import WORD, Channel
+from refimpl.transport.shared_memory import aligned
+
+
+class RmaChannel(Channel):
+    """See ``Channel``. A reader's memory: signal, length, tensor; a writer's: the credit.
+
+    waited: seconds in flushes.
+    """
+
+    way = "rma"
+
+    def make(self):
+        ends = [0] * self.comm.size
+        self.signals, self.credits, self.waited = {}, {}, 0.0
+        for name, slot in self.slots.items():
+            self.signals[name], self.credits[name] = ends[slot.reader], ends[slot.writer]
+            ends[slot.reader] += 2 * WORD + aligned(slot.nbytes)
+            ends[slot.writer] += WORD
+        self.window = self.comm.together(lambda: self.allocate(ends[self.comm.rank]))
+        self.memory = np.frombuffer(self.window.tomemory(), np.uint8)
+        for name, slot in self.slots.items():
+            for rank, place in ((slot.reader, self.signals[name]), (slot.writer, self.credits[name])):
+                if rank == self.comm.rank:
+                    self.memory[place:place + WORD].view(np.int64)[0] = self.first
+        self.window.Lock_all()
+        self.comm.together(lambda: self._read(0) if ends[self.comm.rank] else None)
+
+    def allocate(self, nbytes: int) -> MPI.Win:
+        """Return a window with so many bytes of this rank. Collective."""
+        try:
+            return MPI.Win.Allocate(nbytes, 1, comm=self.comm.mpi)
+        except (MPI.Exception, NotImplementedError) as problem:
+            raise ValueError(f"this MPI cannot allocate a window of {nbytes:,} bytes ({problem}): take landing or "
+                             "shared") from problem
+
+    def is_free(self, name, number):
+        return self._read(self.credits[name]) == number
+
+    def has_come(self, name, number):
+        return self._read(self.signals[name]) == number
+
+    def _read(self, place):
+        """Return a word of this rank's own memory that others write. Flush_local would not do: some MPI libraries
+        then never let the others' puts in."""
+        seen = np.zeros(1, np.int64)
+        self.window.Fetch_and_op(seen, seen, self.comm.rank, place, MPI.NO_OP)
+        self.window.Flush(self.comm.rank)
+        return seen[0]
+
+    def write(self, name, array, number):
+        reader, place = self.slots[name].reader, self.signals[name]
+        self.window.Put(np.ascontiguousarray(array), reader, place + 2 * WORD)
+        if self.slots[name].bounded:
+            self.window.Put(np.array([len(array)]), reader, place + WORD)
+        self.flush(reader)
+        self._tell(reader, place, number)
+
+    def _tell(self, rank, place, number):
+        self.window.Accumulate(np.array([number]), rank, place, MPI.REPLACE)
+        self.flush(rank)
+
+    def flush(self, rank: int):
+        """Wait until all that was put is in the memory of a rank."""
+        begin = time.perf_counter()
+        self.window.Flush(rank)
+        self.waited += time.perf_counter() - begin
+
+    def tensor(self, name):
+        slot, place = self.slots[name], self.signals[name]
+        self.window.Sync()
+        whole = self.memory[place + 2 * WORD:][:slot.nbytes].view(slot.dtype).reshape(slot.shape)
+        return whole[:self.memory[place + WORD:][:WORD].view(np.int64)[0]] if slot.bounded else whole
+
+    def give_back(self, name, number):
+        self._tell(self.slots[name].writer, self.credits[name], number)
+
+    def close(self):
+        """Free the window. Collective; no tensor is under way."""
+        super().close()
+        self.window.Unlock_all()
+        self.window.Free()

@@ -1,0 +1,89 @@
+"""The channel between ranks of one machine: slots in a shared window. Nobody calls MPI, so no reader must, either.
+
+    |signal, sleepers, length|credit, sleepers|tensor ...|       each part begins a cache line
+
+What the writer wrote before it raised the signal is seen by whoever sees the signal: stores with release, loads with
+acquire (``kernels.atomics``).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kernels.atomics import LINE, raise_flag, wait_for_all
+from refimpl.transport.channel.slots import Channel
+from refimpl.transport.machines import machine_of
+from refimpl.transport.shared_memory import LOOK_AFTER, SharedWindow, aligned
+
+AWAKE = 20
+"""How many times as often as other waits to look before the core is offered: the other side works in Python, which
+takes microseconds. To be woken takes longer."""
+_LENGTH = 2  # the word of a slot that says how many rows a bounded tensor has
+
+
+class _Place(NamedTuple):
+    """Addresses of signal and credit, the words of both, the memory of the tensor."""
+
+    signal: int
+    credit: int
+    words: np.ndarray
+    array: np.ndarray
+
+
+class SharedChannel(Channel):
+    """See ``Channel``. Its slots stay within a machine."""
+
+    way = "shared"
+
+    def check(self, same):
+        super().check(same)
+        for slot in self.slots.values():
+            if machine_of(self.comm.machines, slot.writer) != machine_of(self.comm.machines, slot.reader):
+                raise ValueError(f"slot {slot.name} goes from rank {slot.writer} to rank {slot.reader}, which is on "
+                                 "another machine: shared serves ranks of one machine; take landing or rma")
+
+    def make(self):
+        here = [slot for slot in self.slots.values() if slot.writer in self.comm.machine]
+        nbytes = sum(2 * LINE + aligned(slot.nbytes) for slot in here)
+        self.window, self.places, offset = SharedWindow.open(self.comm, nbytes, "the slots of a channel"), {}, 0
+        for slot in here:
+            words = self.window.array(offset, 2 * LINE // 8, np.int64)
+            words[[0, LINE // 8]] = self.first
+            elements = self.window.array(offset + 2 * LINE, int(np.prod(slot.shape)), slot.dtype)
+            place = self.window.address + offset
+            self.places[slot.name] = _Place(place, place + LINE, words, elements.reshape(slot.shape))
+            offset += 2 * LINE + aligned(slot.nbytes)
+
+    def is_free(self, name, number):
+        place = self.places[name]
+        return self._is(place.credit, place.words, LINE // 8, number)
+
+    def has_come(self, name, number):
+        place = self.places[name]
+        return self._is(place.signal, place.words, 0, number)
+
+    def _is(self, flag, words, word, number):
+        """Return whether a flag is ``number``, within a while: spinning first, then asleep.
+
+        Not larger: numbers wrap, and a writer that runs ahead must not be believed.
+        """
+        if wait_for_all(flag, 1, number, AWAKE * self.window.spins, LOOK_AFTER) and words[word] == number:
+            return True
+        self.window.check_alive()
+        return False
+
+    def write(self, name, array, number):
+        place = self.places[name]
+        if self.slots[name].bounded:
+            place.array[:len(array)] = array
+            place.words[_LENGTH] = len(array)
+        else:
+            place.array[...] = array
+        raise_flag(place.signal, number)
+
+    def tensor(self, name):
+        place = self.places[name]
+        return place.array[:place.words[_LENGTH]] if self.slots[name].bounded else place.array
+
+    def give_back(self, name, number):
+        raise_flag(self.places[name].credit, number)
