@@ -38,7 +38,7 @@ class MpiMessages:
         return MpiPrepared(requests, [peer for peer, _ in receives + sends], what)
 
     def wait_some(self, started) -> list["MpiPrepared"]:
-        requests, wait = Requests(started), None
+        requests, wait = Requests(started, self.waiter), None
         while True:
             done, through = requests.test()
             if through:
@@ -51,7 +51,7 @@ class MpiMessages:
                 wait.pause()
 
     def test_some(self, started) -> list["MpiPrepared"]:
-        return Requests(started).test()[1]
+        return Requests(started, self.waiter).test()[1]
 
     def settle(self, unless=lambda: False):
         """Return at once: every wait for messages is the host's own. Local."""
@@ -63,17 +63,19 @@ class MpiMessages:
 class Requests:
     """The requests of all ``started`` messages, side by side: they are tested together, again and again. Local."""
 
-    def __init__(self, started: list["MpiPrepared"]):
-        self.started = started
-        self.requests = [request for one in started for request in one.requests]
-        self.of = [one for one in started for _ in one.requests]
+    def __init__(self, started: list["MpiPrepared"], waiter: Waiter):
+        self.started, self.waiter = started, waiter
+        self.requests = [request for one in started for request in one.left]
+        self.of = [one for one in started for _ in one.left]
 
     def test(self) -> tuple[bool, list["MpiPrepared"]]:
         """Return whether any was completed since the last test, and those of the ``started`` that are through."""
-        done = MPI.Prequest.Testsome(self.requests) or ()
-        for number in done:
-            self.of[number].missing -= 1
-        return bool(done), [one for one in self.started if not one.missing]
+        if done := set(self.waiter.completed(self.requests)):
+            for number in done:
+                self.of[number].left.remove(self.requests[number])
+            self.requests, self.of = ([each for number, each in enumerate(some) if number not in done]
+                                      for some in (self.requests, self.of))
+        return bool(done), [one for one in self.started if not one.left]
 
 
 class MpiPending:
@@ -83,7 +85,8 @@ class MpiPending:
         self.waiter, self.requests, self.peers, self.what, self.packed = waiter, requests, peers, what, packed
 
     def advance(self):
-        MPI.Request.Testall(self.requests)
+        for request in self.requests:
+            request.Get_status()
 
     def wait(self):
         """Return when all has come and gone. Collective over the ranks concerned. Raises SilentPeer, Aborted."""
@@ -95,23 +98,23 @@ class MpiPending:
 class MpiPrepared:
     """Persistent requests that are started together. Local.
 
-    peers[i]: the rank at the other end of requests[i].  missing: how many of those that were started are not through.
+    peers[i]: the rank at the other end of requests[i].  left: those that were started and are not through.
     """
 
     def __init__(self, requests, peers, what: str):
-        self.requests, self.peers, self.what, self.missing = requests, peers, what, 0
+        self.requests, self.peers, self.what, self.left = requests, peers, what, []
 
     def start(self):
         for request in self.requests:
             request.Start()
-        self.missing = len(self.requests)
+        self.left = list(self.requests)
 
     def late(self) -> list[int]:
         """Return the peers whose messages are not through. Local."""
-        return [peer for request, peer in zip(self.requests, self.peers) if not request.Test()]
+        return [peer for request, peer in zip(self.requests, self.peers) if not request.Get_status()]
 
     def free(self):
-        if self.missing:  # after a death: a request that is freed, and then fails, makes Open MPI end this rank
+        if self.left:  # after a death: a request that is freed, and then fails, makes Open MPI end this rank
             keep_for_ever(self.requests)
         elif not MPI.Is_finalized():
             for request in self.requests:

@@ -43,23 +43,28 @@ class Waiter:
         peers[i]: the rank at the other end of requests[i].  what: named in errors.  Raises SilentPeer, with the ranks
         that have not come, after ``timeout`` seconds in which no request was completed; Aborted after an abort message.
         """
-        if MPI.Request.Testall(requests):
-            return
-        left = list(range(len(requests)))
+        left, wait = list(range(len(requests))), None
 
         def late():
             self.abort_messages.absent()  # who calls the roll at the same time must not miss this rank
             return [peers[i] for i in left]
 
-        wait = Wait(self, late, what, requests)
-        while left:
-            done = MPI.Request.Testsome([requests[i] for i in left])
+        while True:
+            done = set(self.completed([requests[i] for i in left]))
+            left = [i for place, i in enumerate(left) if place not in done]
+            if not left:
+                return
+            if wait is None:
+                wait = Wait(self, late, what, requests)
             if done:
-                complete = set(done)
-                left = [i for place, i in enumerate(left) if place not in complete]
                 wait.progress()
             else:
                 wait.pause()
+
+    def completed(self, requests) -> list[int]:
+        """Return which of MPI's requests are complete; they are over then. Local."""
+        done = MPI.Request.Testsome(requests)
+        return list(range(len(requests))) if done is None else done  # None: all were over before
 
     def for_collective(self, request, what: str):
         """Return when a collective of MPI's is complete. Local.

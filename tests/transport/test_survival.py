@@ -39,6 +39,11 @@ def work():
                 os.kill(pid, signal.SIGSTOP)
         if stopped == "until the others have gone on" and comm.size == 2:
             time.sleep(0.6 * TIMEOUT)
+        if way == "messages of a late rank":
+            if number == 5 and comm.starters[comm.rank] == 2:
+                subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {os.getpid()}"])
+                os.kill(os.getpid(), signal.SIGSTOP)  # until the others have given up these messages
+            comm.share(np.full(3000, number), "rows")
         if way == "messages":
             sent, came = np.full(100_000, number), np.empty(100_000, np.int64)
             comm.exchange([((comm.rank + 1) % comm.size, sent, {"": sent.size})],
@@ -82,7 +87,8 @@ def job(tmp_path):
         environment={"PYTHONPATH": str(Path(__file__).parents[2]), **variables})
 
 
-@pytest.mark.parametrize("way, victim", [("messages", 1), ("agreement", 0), ("shared memory", 2)])
+@pytest.mark.parametrize("way, victim", [("messages", 1), ("messages of a late rank", 1), ("agreement", 0),
+                                         ("shared memory", 2)])
 def test_the_others_go_on(job, way, victim):
     done = job(way, str(victim))
     left = [starter for starter in range(3) if starter != victim]
