@@ -94,16 +94,6 @@ def test_reordered_rounds_are_caught_unless_they_may_be(schedule):
             assert runs_right(reordered)
 
 
-@pytest.mark.parametrize("name", ["direct", "ring", "halving-doubling", "binomial-tree"])
-def test_no_two_neighbouring_rounds_may_change_places(name):
-    schedule = make_schedule(name, 4, 4)
-    for number in range(len(schedule.rounds) - 1):
-        rounds = list(schedule.rounds)
-        rounds[number], rounds[number + 1] = rounds[number + 1], rounds[number]
-        with pytest.raises(ScheduleError):
-            prove(replace(schedule, rounds=tuple(rounds)))
-
-
 def test_a_reordered_sum_may_be_right_and_is_not_canonical():
     schedule = make_schedule("recursive-doubling", 4, 4)
     assert prove(schedule).canonical and not prove(replace(schedule, rounds=schedule.rounds[::-1])).canonical

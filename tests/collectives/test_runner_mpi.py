@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
-from refimpl.collectives import ALGORITHMS, make_schedule, run_local
+from refimpl.collectives import ALGORITHMS, HALVES, make_schedule, run_local
 from refimpl.collectives.running import run, segments
 from refimpl.collectives.running.pipeline import Pipeline
 from refimpl.collectives.running.runner import REMEMBERED, ScheduleRunner
@@ -48,20 +48,35 @@ def _inputs(schedule, elements, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.thorough("float16", "float32-hierarchical", "int64-ring", "halving")  # which is not for 3 ranks
 def test_segments_change_no_bit_and_no_byte(comm, small_pieces, algorithm, dtype):
-    communicator = _across(comm)
-    if not _usable(algorithm, communicator.size):
-        pytest.skip(f"{algorithm} is not for {communicator.size} ranks")
-    for each, elements in ((1, 1001), (2, 64), (1, 3)):
-        machines = in_blocks(communicator.size, 2) if algorithm == "hierarchical" else None
-        schedule = make_schedule(algorithm, communicator.size, communicator.size * each, machines=machines)
-        inputs = _inputs(schedule, elements, dtype)
-        mine = [array.copy() for array in inputs[communicator.rank]]
-        communicator.ledger.clear()
-        result = run(schedule, communicator, mine)
-        assert result is mine[0]
-        assert result.tobytes() == run_local(schedule, inputs)[communicator.rank].tobytes()
-        size = np.dtype(dtype).itemsize
-        assert communicator.ledger.total("sent") == size * schedule.elements_sent(elements)[communicator.rank]
+    if not _usable(algorithm, comm.size):
+        pytest.skip(f"{algorithm} is not for {comm.size} ranks")
+    machines = in_blocks(comm.size, 2) if algorithm == "hierarchical" else None
+    for each, elements in ((1, 1001), (2, 64), (3, 3), (1, 0)):
+        schedule = make_schedule(algorithm, comm.size, comm.size * each, machines=machines)
+        _check(_across(comm), schedule, elements, dtype)
+    _check(Communicator.of(comm), schedule, 1001, dtype)  # on one machine nothing is cut
+
+
+def _check(communicator, schedule, elements, dtype):
+    """Hold a schedule's result, bits and bytes, to what it gives in one process."""
+    inputs = _inputs(schedule, elements, dtype)
+    mine = [array.copy() for array in inputs[communicator.rank]]
+    communicator.ledger.clear()
+    result = run(schedule, communicator, mine)
+    assert result is mine[0]
+    assert result.tobytes() == run_local(schedule, inputs)[communicator.rank].tobytes()
+    size = np.dtype(dtype).itemsize
+    assert communicator.ledger.total("sent") == size * schedule.elements_sent(elements)[communicator.rank]
+
+
+def test_halves_and_fewer_microbatches_than_ranks(comm):
+    for name in HALVES:
+        if _usable(name, comm.size):
+            machines = in_blocks(comm.size, 2) if name == "hierarchical" else None
+            for kind in ("reduce-scatter", "allgather"):
+                schedule = make_schedule(name, comm.size, comm.size, kind, machines)
+                _check(Communicator.of(comm), schedule, 37, "float32")
+    _check(Communicator.of(comm), make_schedule("direct", comm.size, 1), 9, "float64")
 
 
 def test_large_vectors_run_in_segments(comm):

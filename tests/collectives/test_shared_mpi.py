@@ -89,19 +89,6 @@ def test_several_nodes_a_rank_and_ranks_without_input(comm, leaves):
         check(Communicator.of(comm), make_schedule("direct", comm.size, leaves), elements, "float32")
 
 
-@pytest.mark.parametrize("elements", SIZES)
-def test_provenance(comm, elements):
-    communicator = Communicator.of(comm)
-    schedule = make_schedule("direct", communicator.size, 2 * communicator.size + 1)
-    places = [(rank, slot) for rank, nodes in enumerate(schedule.inputs) for slot in range(len(nodes))]
-    code = {place: 4**i for i, place in enumerate(places)}  # base-4 digits tell who was counted how often
-    runner = runner_for(communicator, schedule, elements, np.int64)
-    give(runner.slots, [code[communicator.rank, slot] for slot in range(len(runner.slots))])
-    assert (runner() == sum(code.values())).all()
-    private = [np.full(elements, code[communicator.rank, slot]) for slot in range(len(runner.slots))]
-    assert (runner(private) == sum(code.values())).all()
-
-
 @pytest.mark.parametrize("elements", [3, 40001, 300001])
 @pytest.mark.thorough("40001")
 def test_calls_in_any_order_never_mix(comm, path, elements):

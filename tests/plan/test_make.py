@@ -7,6 +7,8 @@ import pytest
 
 from models import Variable
 from refimpl.plan import ARCHITECTURES, Plan, imbalance, make_plan, owner_loads
+from refimpl.plan.balance import owned_bytes
+from refimpl.plan.make import with_partitions
 
 VARIABLES = [Variable("a", (100,)), Variable("rows", (50, 4), sparse=True), Variable("b", (60,)), Variable("c", (50,)),
              Variable("d", (30,)), Variable("none", (0, 3))]
@@ -69,6 +71,26 @@ def test_popular_partitions_are_spread(scheme):
     assert imbalances[2] < 1.05 and imbalances[2] <= imbalances[1]
     if scheme == "contiguous":
         assert imbalances[0] > imbalances[1] and imbalances[0] > 1.5
+
+
+TABLES = [Variable("words", (23, 3), sparse=True), Variable("weight", (4, 4)),
+          Variable("bias", (23, 1), sparse=True)]
+
+
+def test_bytes_owned():
+    plan = make_plan(TABLES, "hybrid", 3, 8, partitions=1)
+    spread = with_partitions(plan, TABLES, 3)
+    row = 3 * 4 + 4
+    assert owned_bytes(plan, TABLES, 2).sum() == owned_bytes(spread, TABLES, 2).sum() == 2 * 23 * row
+    assert sorted(owned_bytes(spread, TABLES, 1).tolist()) == [7 * row, 8 * row, 8 * row]
+
+
+def test_another_number_of_partitions_changes_nothing_else():
+    plan = make_plan(TABLES, "hybrid", 4, 8, scheme="interleaved", machines=((0, 1), (2, 3)))
+    again = with_partitions(plan, TABLES, 7)
+    assert with_partitions(again, TABLES, 4) == plan
+    assert [len(strategy.owners) for strategy in again.strategies.values()] == [7, 0, 7]
+    assert again.strategies["words"].scheme == "interleaved"
 
 
 def test_a_plan_survives_json():
