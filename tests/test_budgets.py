@@ -18,7 +18,7 @@ BUDGETS = {
     "models": 5458,
     "refimpl/*.py": 194,
     "refimpl/cli": 2498,
-    "refimpl/collectives": 4774,
+    "refimpl/collectives": 4783,
     "refimpl/conformance": 9340,
     "refimpl/experiments": 6424,
     "refimpl/gradients": 661,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 7015,
     "refimpl/transport": 3428,
-    "tests": 41604,
+    "tests": 41633,
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 from refimpl.collectives import make_schedule, prove, run_local
 from refimpl.collectives.algorithms.halves import one_node_each
 from refimpl.collectives.links import canonical, named_links, pack_canonical, pack_trees
+from refimpl.collectives.links import schedule as links_schedule
 from refimpl.collectives.links.schedule import shares_of, tree_schedule
 from refimpl.collectives.running import run
 from refimpl.gradients import cover, leaves_of
@@ -120,6 +121,15 @@ def test_a_mistake_in_a_canonical_packing_is_found(monkeypatch, mistake):
             schedule = tree_schedule(packed(network, "canonical"))
             if not prove(schedule).canonical:
                 raise ValueError("the schedule is not canonical")
+
+
+def test_a_sum_that_is_left_out_is_found(monkeypatch):
+    """The packing and its certificate are right: only prove can see that what a child sent is not added."""
+    whole = links_schedule._sum_by_tree
+    monkeypatch.setattr(links_schedule, "_sum_by_tree", lambda share, inputs: [
+        (moves, sums[1:]) for moves, sums in whole(share, inputs)])
+    with pytest.raises(ValueError, match="lost microbatch 1, microbatch 2"):
+        tree_schedule(pack_trees(named_links("path-3")))
 
 
 @pytest.mark.mpi

@@ -11,6 +11,7 @@ and answer, and so are the roots, as is best; a linear programme's prices prove 
 
 from bisect import bisect_left
 from fractions import Fraction
+from itertools import count
 from math import lcm
 
 from refimpl.collectives.links.graph import Links
@@ -33,42 +34,48 @@ class Halves:
 def halves(links: Links, trees: int | None = None) -> Halves:
     """Return the best division; with at most so many trees, all of one weight. Local.
 
-    Raises ArithmeticError where the solver's numbers prove nothing, and ValueError for a number of trees where one tree
-    does not do both.
+    Raises ArithmeticError where the solver's numbers prove nothing.
     """
-    if links.symmetric and not links.switches:
-        best = _one_tree_for_both(links)
-        if trees is None or trees >= best.roots[0]:
-            return best
-        fewer = (_so_many_trees(links, best, count) for count in range(1, trees + 1))
-        return max(fewer, key=lambda found: found.roots[0] / found.scale)
-    if trees is not None:
-        raise ValueError("the number of an allreduce's trees can be given where links carry as much both ways and there "
-                         "are no switches")
-    return _divided(links)
+    best = _one_tree_for_both(links) if links.symmetric and not links.switches else _divided(links)
+    if trees is None or trees >= sum(best.roots.values()):
+        return best
+    fewer = (_so_many_trees(links, best, number) for number in range(1, trees + 1))
+    return max(fewer, key=lambda found: sum(found.roots.values()) / found.scale)
 
 
 def _so_many_trees(links, best, trees):
     """Find the least scale with which so many trees fit into the links' rates times it, rounded down."""
     least = trees / best.rate
-    scales = sorted({Fraction(n) / rate for rate in set(links.rates.values())
-                     for n in range(int(least * rate), int(4 * least * rate) + 2 + trees)} - {Fraction(0)})
-    ways = [("way", a, b) for a, b in links.rates]
 
     def found(scale):
         capacities = {link: int(rate * scale) for link, rate in links.rates.items()}
-        return _oriented(links.ranks, capacities, trees).solve_whole(ways)
+        if best.inward is None:
+            return _oriented(links.ranks, capacities, trees).solve_whole([("way", *link) for link in links.rates])
+        programme, names = _dividing(links, capacities)
+        programme.add(programme.equal, dict.fromkeys(programme.goal, 1), trees)
+        return programme.solve_whole(names)
 
+    most = next(4 << more for more in count() if found((4 << more) * least) is not None)
+    scales = sorted({Fraction(n) / rate for rate in set(links.rates.values())
+                     for n in range(int(least * rate), int(most * least * rate) + 2)} - {Fraction(0)})
     scale = scales[bisect_left(scales, True, key=lambda scale: found(scale) is not None)]
-    outward = {name[1:]: amount for name, amount in found(scale).items() if amount}
-    return Halves(best.rate, best.proof, scale, {0: trees}, outward, None)
+    whole = found(scale)
+    if best.inward is None:
+        return Halves(best.rate, best.proof, scale, {0: trees}, _part(whole, "way"), None)
+    return Halves(best.rate, best.proof, scale, {rank: amount for (rank,), amount in _part(whole, "root").items()},
+                  _part(whole, "out"), _part(whole, "in"))
+
+
+def _part(whole, kind) -> dict:
+    """Return the values above 0 of one kind of variable, by what follows the kind in their names."""
+    return {name[1:]: amount for name, amount in whole.items() if name[0] == kind and amount}
 
 
 def _one_tree_for_both(links):
     parts = _partition(links)
     between = sum(rate for (a, b), rate in links.rates.items() if a < b and parts[a] != parts[b])
-    count = len(set(parts.values()))
-    rate = Fraction(between) / (count - 1)
+    many = len(set(parts.values()))
+    rate = Fraction(between) / (many - 1)
     _, factor = whole_rates(links)
     scale = lcm(rate.denominator, factor)
     programme = _oriented(links.ranks, {link: most * scale for link, most in links.rates.items()}, rate * scale)
@@ -77,10 +84,9 @@ def _one_tree_for_both(links):
     if found is None:
         raise ArithmeticError(f"{links.name}: no whole numbers were found that divide the links both ways")
     groups = [[rank for rank in parts if parts[rank] == part] for part in sorted(set(parts.values()))]
-    proof = (f"links of {between} join the {count} parts {' '.join('{' + ', '.join(map(str, g)) + '}' for g in groups)}"
-             f", and a tree needs {count - 1} of them")
-    outward = {(a, b): found["way", a, b] for a, b in links.rates if found["way", a, b]}
-    return Halves(rate, proof, scale, {0: int(rate * scale)}, outward, None)
+    proof = (f"links of {between} join the {many} parts {' '.join('{' + ', '.join(map(str, g)) + '}' for g in groups)}"
+             f", and a tree needs {many - 1} of them")
+    return Halves(rate, proof, scale, {0: int(rate * scale)}, _part(found, "way"), None)
 
 
 def _oriented(ranks, rates, amount=None):
@@ -112,23 +118,26 @@ def _partition(links) -> dict[int, int]:
     return parts
 
 
-def _divided(links):
-    """Let a linear programme divide links and roots between sum and answer."""
-    ranks = range(links.ranks)
-    roots = [("root", rank) for rank in ranks]
+def _dividing(links, rates):
+    """Return the programme whose variables divide links and roots between sum and answer, and their names."""
+    roots = [("root", rank) for rank in range(links.ranks)]
     programme = Programme(roots)
-    for (a, b), rate in links.rates.items():
+    for (a, b), rate in rates.items():
         programme.add(programme.most, {("out", a, b): 1, ("in", a, b): 1}, rate)
     for half in ("out", "in"):
         add_half(programme, links, half, roots)
+    return programme, [*roots, *((half, *link) for half in ("out", "in") for link in rates)]
+
+
+def _divided(links):
+    """Let a linear programme divide links and roots between sum and answer."""
+    programme, names = _dividing(links, links.rates)
     values, rate, prices = programme.solve()
-    wanted = [*roots, *((half, *link) for half in ("out", "in") for link in links.rates)]
-    scale = lcm(*(values[name].denominator for name in wanted))
-    outward, inward = ({link: int(values[half, *link] * scale) for link in links.rates if values[half, *link]}
-                       for half in ("out", "in"))
+    scale = lcm(*(values[name].denominator for name in names))
+    whole = {name: int(values[name] * scale) for name in names}
     proof = f"at these prices of links a way to a root and back costs 1 at least: {priced(links, prices)}"
-    return Halves(rate, proof, scale, {rank: int(values["root", rank] * scale) for rank in ranks
-                                       if values["root", rank]}, outward, inward)
+    return Halves(rate, proof, scale, {rank: amount for (rank,), amount in _part(whole, "root").items()},
+                  _part(whole, "out"), _part(whole, "in"))
 
 
 def add_half(programme: Programme, links: Links, half: str, roots: list):
