@@ -184,7 +184,7 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
     else:
         recipe, complete = recipe_of(name, {**chosen_recipe, **chosen_options})
         if chosen_options.get("consistency", SYNCHRONOUS) != SYNCHRONOUS and "clip_norm" not in chosen_options:
-            complete["clip_norm"] = None  # it is the default of some models, and nobody knows all gradients
+            complete["clip_norm"] = None  # it is the default of some models, but no rank knows all gradients
         options = Options(**complete)
         if "rate_steps" not in chosen_options:
             options = replace(options, rate_steps=updates_of(options, ranks))

@@ -1,12 +1,12 @@
-"""Local aggregation: the ranks of a machine deal with the server as one, so that each row crosses the network once.
+"""Local aggregation: the ranks of a machine merge their pulls and pushes, so that each row crosses the network once.
 
     pull    rank --- row numbers ---> aggregator --- their union ---> owner       within the machine, then across
             rank <------ rows ------- aggregator <------ rows ------- owner
     push    rank --- row gradients -> aggregator --- their sum -----> owner
 
-The aggregator for an owner is the rank at the owner's place, on each machine: so all ranks take a share of the work,
-and an owner is the aggregator of its own machine. This wraps a server (refimpl.plain.server), which knows nothing of
-it: what an aggregator asks and pushes is that of one rank among others.
+Each machine has one aggregator for each owner: the rank whose place on its machine is the owner's place on the owner's
+machine. So all ranks of a machine share the work, and an owner is the aggregator of its own machine. The class below
+wraps a server (refimpl.plain.server). The server treats an aggregator as it treats any rank that pulls and pushes.
 
     mpirun -n 4 python -m refimpl.plain.aggregation
 """
@@ -23,9 +23,9 @@ from refimpl.plain.tree import add_up, cover, microbatches_of
 
 
 class LocalAggregation:
-    """A server as the ranks of machines of ``each`` consecutive ranks see it: the same methods, and the same answers.
+    """A server with local aggregation on machines of ``each`` consecutive ranks: the same methods, the same answers.
 
-    within: messages to the ranks of this rank's machine.
+    within: messages between the ranks of this rank's machine.
     """
 
     def __init__(self, server, each):
@@ -36,19 +36,20 @@ class LocalAggregation:
         machines = [spans[first:first + each] for first in range(0, size, each)]
         self.within = Messages(server.messages.comm.Split(rank // each, rank))
         self.nodes_within = [cover(*span) for span in machines[rank // each]]
-        self.nodes_of = [cover(spans[0][0], spans[-1][1]) for spans in machines for _ in spans]  # a machine's together
+        # the ranks of a machine send one sum together, so all of them have the same nodes
+        self.nodes_of = [cover(spans[0][0], spans[-1][1]) for spans in machines for _ in spans]
 
     def aggregator_of(self, rows):
-        """Return the place, on this machine, of the rank that speaks to each row's owner."""
+        """Return for each row the place, on this machine, of the aggregator for the row's owner."""
         return self.server.owner_of(rows) % self.each % self.within.size
 
     def to_aggregators(self, rows, array, phase):
-        """Send each aggregator on this machine its part of ``array``; return what the machine's ranks sent."""
+        """Send each aggregator on this machine its part of ``array``; return what the machine's ranks sent here."""
         place = self.aggregator_of(rows)
         return self.within.exchange([array[place == r] for r in range(self.within.size)], phase)
 
     def pull(self, rows):
-        """Return rows (k,), sorted and unique, as their owners have them now: (k, d). Collective."""
+        """Return the current values (k, d) of rows (k,), which are sorted and unique. Collective."""
         wanted = self.to_aggregators(rows, rows, "gather row numbers")
         union = np.unique(np.concatenate(wanted))
         found = self.server.pull(union)
@@ -59,7 +60,7 @@ class LocalAggregation:
         return pulled
 
     def push(self, nodes):
-        """Return (places, rows) as the server does; the machine's gradients are added up before they leave it."""
+        """Return (places, rows) as the server does. A machine's gradients are added up before they leave it."""
         nothing = RowGradient(self.own[:0], self.values[:0])
         parts = exchange_nodes(self.to_aggregators, nodes, self.nodes_within, nothing, "aggregate")
         joined = {node: add_up(*node, parts, merge_rows) for node in self.nodes_of[self.server.messages.rank]}
@@ -67,7 +68,7 @@ class LocalAggregation:
 
 
 def main(comm=MPI.COMM_WORLD, each=2):
-    """Pull and push on pretended machines of two ranks, with and without: what crosses between the machines."""
+    """Pull and push on simulated machines of two ranks. Print the bytes between machines, with and without it."""
     variable = Variable("table", (4 + comm.size, 2), sparse=True)
     rows = np.array([0, 1, 2, 3, 4 + comm.rank])
     for name in ("each rank for itself", "local aggregation"):

@@ -1,10 +1,10 @@
-"""All ranks go on, or all stop with one message: an error on one rank is every rank's, and nobody waits for ever.
+"""All ranks go on, or all stop with the same message: an error on one rank stops all, and no rank waits for ever.
 
-    before anything that ranks do together, each says whether it can:   largest(0 or 1) over all ranks
-    0: all go on.   1: each tells its words, and all raise the same error.
+Before each collective call every rank tells whether it can take part: the ranks compute the maximum of the lengths of
+their error messages. If it is 0, all go on. Otherwise they exchange the messages, and all raise the same error.
 
-Nobody waits in a call that does not come back: a rank asks again and again whether the others have come, and after the
-time-out names whom it misses by a roll call: a rank that waits answers, one that is stuck or gone does not.
+No rank waits in a blocking call. It tests again and again whether the others have arrived. After the time-out it calls
+the roll: ranks that are waiting answer, ranks that are stuck or gone do not, and the error names these.
 
     mpirun -n 4 python -m refimpl.plain.agreement
 """
@@ -19,11 +19,11 @@ NOTHING = np.empty(0, np.uint8)
 
 
 class Stopped(RuntimeError):
-    """What every rank raises, with the same words."""
+    """The error that all ranks raise, with the same message."""
 
 
 def wait(comm, request, seconds):
-    """Return when ``request`` is complete; raise Stopped, naming who is missing, after so many seconds. Local."""
+    """Return when ``request`` is complete; after this many seconds raise Stopped, which names missing ranks. Local."""
     end = time.monotonic() + seconds
     while not request.Test():
         answer_roll_calls(comm)
@@ -33,7 +33,7 @@ def wait(comm, request, seconds):
 
 
 def answer_roll_calls(comm):
-    """Tell everyone who asks that this rank is waiting, too. Local."""
+    """Tell every rank that calls the roll that this rank is waiting, too. Local."""
     status = MPI.Status()
     while comm.Iprobe(MPI.ANY_SOURCE, CALL, status):
         comm.Recv(NOTHING, status.source, CALL)
@@ -41,11 +41,11 @@ def answer_roll_calls(comm):
 
 
 def missing(comm, seconds=1.0):
-    """Call the roll: return the ranks that do not answer. Local."""
+    """Call the roll; return the ranks that do not answer. Local."""
     others = [rank for rank in range(comm.size) if rank != comm.rank]
     answers = {rank: comm.Irecv(NOTHING, rank, HERE) for rank in others}
     for rank in others:
-        comm.Send(NOTHING, rank, CALL)  # so short that MPI takes it though nobody asks for it
+        comm.Send(NOTHING, rank, CALL)  # an empty message: MPI sends it before it is received
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         answer_roll_calls(comm)
@@ -57,7 +57,7 @@ def missing(comm, seconds=1.0):
 
 
 def agree(comm, words="", seconds=300.0):
-    """Go on together, or raise Stopped on every rank if any brings ``words``. Collective."""
+    """Return on all ranks, or raise Stopped on all ranks if any rank gives ``words``. Collective."""
     mine, worst = np.array([len(words.encode())]), np.empty(1, np.int64)
     wait(comm, comm.Iallreduce(mine, worst, MPI.MAX), seconds)
     if worst[0]:
@@ -69,7 +69,7 @@ def agree(comm, words="", seconds=300.0):
 
 
 def main(comm=MPI.COMM_WORLD):
-    """The last rank fails; then rank 0 comes too late for the others' patience."""
+    """The last rank fails. Then rank 0 arrives later than the time-out of the others."""
     said = []
     for words, late in (("", False), ("the disk is gone" if comm.rank == comm.size - 1 else "", False), ("", True)):
         try:
@@ -79,7 +79,7 @@ def main(comm=MPI.COMM_WORLD):
             said.append("goes on")
         except Stopped as error:
             said.append(f"stops: {error}")
-    comm.Barrier()  # what was given up arrives after all: MPI can end
+    comm.Barrier()  # rank 0 has arrived after all, so MPI can end
     print(f"rank {comm.rank} " + ", then ".join(said), flush=True)
 
 

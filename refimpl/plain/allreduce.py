@@ -4,8 +4,8 @@
     rank 1 |a1 b1|  -> chunk b to rank 1;    -> |. B|  -> its sum to all    -> |A B|
                        each adds in tree order
 
-A rank brings the nodes of the microbatch tree that it could form; the chunk's owner forms the rest.
-Bytes sent by a rank with one node: 2 (N - 1) / N of the vector.
+A rank sends the nodes of the microbatch tree that it formed from its own microbatches. The owner of a chunk adds them
+up to the root. A rank with one node sends 2 (N - 1) / N of the vector.
 
     mpirun -n 4 python -m refimpl.plain.allreduce
 """
@@ -20,7 +20,7 @@ from refimpl.plain.tree import add_up, form_nodes, microbatches_of, nodes_by_ran
 def allreduce(messages, vectors, microbatches, phase="allreduce"):
     """Return the sum over all microbatches (n,). Collective.
 
-    vectors: (k, n), one for each node of this rank (``tree.nodes_by_rank``), in their order.
+    vectors: (k, n), one for each node of this rank, in the order of ``tree.nodes_by_rank``.
     """
     size, length = messages.size, vectors.shape[1]
     bounds = [c * length // size for c in range(size + 1)]
@@ -33,7 +33,7 @@ def allreduce(messages, vectors, microbatches, phase="allreduce"):
 
 
 def main(comm=MPI.COMM_WORLD, microbatches=8, length=12):
-    """Add up the gradients of eight microbatches: the same bits on any number of ranks up to eight."""
+    """Add up the gradients of eight microbatches: 1 to 8 ranks give the same bits."""
     messages = Messages(comm)
     gradients = np.random.default_rng(0).standard_normal((microbatches, length)).astype(np.float32)
     start, stop = microbatches_of(comm.rank, comm.size, microbatches)

@@ -1,15 +1,15 @@
-"""A parameter server without barriers: owners answer pulls and apply pushes as they come, by messages between ranks.
+"""A parameter server without barriers: ranks send pulls and pushes as messages, and owners handle them as they arrive.
 
-    worker -> owners   PULL: row numbers        owner -> worker   ANSWER: (over, values), when the consistency allows
-    worker -> owners   PUSH: its gradients      nobody answers: the worker goes on and pulls
+    worker -> owners   PULL: row numbers        owner -> worker   ANSWER: (over, values), when the consistency allows it
+    worker -> owners   PUSH: its gradients      there is no answer: the worker goes on with its next pull
 
-Every rank is a worker and an owner. Its worker computes in a second thread, while the first goes on serving: else all
-would wait for the slowest in each step, as with a barrier. The first thread alone deals with MPI and the owner, the
-second with copies of what was pulled: no lock is needed. MPI keeps the order of messages between two ranks: so a
-worker's push is there before its next pull, and each is taken once. A rank with nothing to do sleeps a little.
+Every rank is a worker and an owner. The worker computes in a second thread, so that the owner can answer meanwhile.
+Otherwise all ranks would wait for the slowest one in each step, as with a barrier. Only the first thread uses MPI and
+the owner. The second thread has copies of the values that were pulled, so no lock is needed. MPI keeps the order of
+messages between two ranks, so a worker's push always arrives before its next pull. An idle rank sleeps for a moment.
 
-The end: who has done enters a barrier that does not block, and serves until all are in it. Then every pull has been
-answered, and before it every push taken: nothing is under way.
+A worker that has finished enters a non-blocking barrier, and its rank serves the others until all have entered. By then
+every push has been applied and every pull has been answered, so no message is under way.
 
     mpirun -n 4 python -m refimpl.plain.async_server bounded:2 dc-asgd
 """
@@ -37,14 +37,14 @@ PULL, ANSWER, PUSH = 11, 12, 13
 
 
 class AsyncServer:
-    """This rank's owner, and its worker, whose work is ``share``. seconds: who waits so long for an answer gives up."""
+    """This rank's owner, and its worker with its ``share``. seconds: how long the worker waits for an answer."""
 
     def __init__(self, comm, owner, share, variables, seconds=300.0):
         self.comm, self.owner, self.share, self.variables, self.seconds = comm, owner, share, variables, seconds
         self.waiting, self.requests, self.step = {}, [], None
 
     def train(self):
-        """Do all steps of this rank's worker, and serve the others until they have done theirs. Collective."""
+        """Do all steps of this rank's worker, and serve the other workers until they have finished. Collective."""
         with ThreadPoolExecutor(1) as computing:
             for clock in count():
                 self.step = Step(self.share, clock, self.variables, self.comm.size)
@@ -62,12 +62,12 @@ class AsyncServer:
         MPI.Request.waitall(self.requests)
 
     def send(self, what, rank, tag):
-        """Send, and go on. Local."""
+        """Start to send, and do not wait. Local."""
         self.requests = [request for request in self.requests if not request.Test()]
         self.requests.append(self.comm.isend(what, rank, tag))
 
     def serve_until(self, done, seconds=math.inf):
-        """Deal with messages as they come, until ``done()``; raise Stopped after so long without any. Local."""
+        """Handle messages until ``done()``; raise Stopped if none arrives for this many seconds. Local."""
         status, last = MPI.Status(), time.monotonic()
         while not done():
             if self.comm.iprobe(status=status):
@@ -78,10 +78,10 @@ class AsyncServer:
                 raise Stopped(f"rank {self.comm.rank}, in step {self.step.clock}, has waited {seconds:g} s for "
                               + (f"answers of owners {silent}" if silent else "other ranks to come to their end"))
             else:
-                time.sleep(2e-4)  # this burns no core
+                time.sleep(2e-4)  # a short sleep leaves the core to other ranks
 
     def take(self, what, rank, tag):
-        """Deal with a message. After a push some pulls may be answered that could not be before. Local."""
+        """Handle one message, then answer the pulls that may be answered now. Local."""
         if tag == ANSWER:
             self.step.answers[rank] = what
         elif tag == PULL:
@@ -93,7 +93,7 @@ class AsyncServer:
 
 
 def train(comm, model, data, options, steps, rule="asynchronous", correction="none"):
-    """Train; return (hash of the parameters, every owner's record), on every rank. Collective."""
+    """Train; return (hash of the parameters, the records of all owners) on every rank. Collective."""
     owners, shares = cluster(model, data, options, comm.size, steps, rule, correction)
     server = AsyncServer(comm, owners[comm.rank], shares[comm.rank], model.variables)
     server.train()
@@ -102,14 +102,14 @@ def train(comm, model, data, options, steps, rule="asynchronous", correction="no
 
 
 def main(comm=MPI.COMM_WORLD, rule="asynchronous", correction="none"):
-    """Train a small language model; each rank prints its record, and rank 0 replays them all by itself."""
+    """Train a small language model. Rank 0 prints the records of all owners and replays them by itself."""
     model, data, options = example(comm.size)
     steps, comm = 6, comm.Dup()
     expected, records = train(comm, model, data, options, steps, rule, correction)
     if comm.rank == 0:
         print(*(f"owner {rank}: {' '.join(map(str, record))}" for rank, record in enumerate(records)), sep="\n")
         replay(*cluster(model, data, options, comm.size, steps, rule, correction), model.variables, records, expected)
-        print(f"parameters sha256 {expected}, and the same of the records alone, on one rank", flush=True)
+        print(f"parameters sha256 {expected}; the replay of the records on one rank gives the same", flush=True)
     comm.Barrier()
 
 

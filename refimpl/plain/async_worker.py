@@ -1,9 +1,10 @@
-"""A worker among owners: in each of its steps it pulls from all of them, computes once, and pushes to all of them.
+"""A worker without barriers: in each step it pulls from all owners, computes once, and pushes to all owners.
 
-What it computes is its ``share`` of the work, which has two methods:
-    needs(clock)               -> {name: the rows of each sparse variable that its step ``clock`` needs}
-    gradients(clock, values)   -> {name: gradient, an array or RowGradient}: the worker's part of the mean over all N
-                                  workers' examples. The N parts add up to that mean; N times a part is its own mean.
+The clock of a worker is the number of its current step, counted from 0. The worker's ``share`` of the work has two
+methods:
+    needs(clock)               -> {name: the rows of each sparse variable that step ``clock`` needs}
+    gradients(clock, values)   -> {name: gradient}, arrays and RowGradients. The gradients of all N workers add up to
+                                  the mean over all examples.
 """
 
 from functools import cached_property
@@ -17,24 +18,24 @@ from refimpl.plain.worker import Worker
 
 
 class Step:
-    """A step of a worker, of which owners have answered as ``answers`` says: owner -> (over, values)."""
+    """One step of a worker. answers: owner -> (whether the training is over, values), of owners that have answered."""
 
     def __init__(self, share, clock, variables, owners):
         self.share, self.clock, self.variables, self.owners = share, clock, variables, owners
         self.needs, self.answers = share.needs(clock), {}
 
     def rows(self, owner):
-        """Return what to pull from an owner: name -> row numbers."""
+        """Return {name: the row numbers to pull from this owner}."""
         return {name: ids[ids % self.owners == owner] for name, ids in self.needs.items()}
 
     @property
     def complete(self):
-        """Whether all owners have answered: the gradients can be computed."""
+        """Whether all owners have answered, so that the gradients can be computed."""
         return len(self.answers) == self.owners
 
     @property
     def over(self):
-        """Whether all owners have said that the training is over: this step pushes nothing."""
+        """Whether all owners have answered that the training is over. Then this step pushes nothing."""
         return self.complete and all(over for over, _ in self.answers.values())
 
     @cached_property
@@ -51,7 +52,7 @@ class Step:
         return self.share.gradients(self.clock, values)
 
     def gradients(self, owner):
-        """Return what to push to an owner. A worker pushes to every one, if only to say that its step is done."""
+        """Return the gradients to push to an owner. They may be empty: the push tells that the step is done."""
         parts = {}
         for i, v in enumerate(self.variables):
             g = self.computed[v.name]
@@ -63,7 +64,7 @@ class Step:
 
 
 class Share:
-    """A worker's microbatches of a model's global batches; its step ``clock`` is its part of batch ``clock``."""
+    """A worker's microbatches of the global batches of a model. Step ``clock`` uses global batch ``clock``."""
 
     def __init__(self, model, data, seed, worker, workers):
         self.worker, self.variables = Worker(model, data, seed, {}, worker, workers), model.variables
@@ -73,7 +74,7 @@ class Share:
         return self.worker.needs(clock)
 
     def gradients(self, clock, values):
-        """Return the gradients of the step begun: those of its microbatches, added up in tree order."""
+        """Return the gradients of the current step, summed over its microbatches in tree order."""
         _, found = self.worker.gradients(values)
         sums = {}
         for v in self.variables:

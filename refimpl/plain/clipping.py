@@ -1,9 +1,10 @@
-"""Clipping and update, whichever way a gradient came: one global norm, then each rank updates what it keeps.
+"""Clipping and update: all ranks agree on one global norm, then each rank updates the values that it keeps.
 
     norm = sqrt(Σ g²)  over all variables          g = g · min(1, clip_norm / norm)
 
-The squares of a row are added up in one fixed order, and the rows' sums exactly, rounded once at the end (math.fsum):
-so the norm is the same number however rows are dealt out. The optimizer touches only rows that have a gradient.
+The squares within a row are added up in one fixed order. The sums of the rows are added up exactly and rounded once
+(math.fsum). So the norm is the same number wherever the rows are kept. The optimizer updates only the rows that have a
+gradient.
 """
 
 import math
@@ -17,12 +18,12 @@ from refimpl.plain.optimizers import OPTIMIZERS
 
 
 def exact_sum(messages, numbers):
-    """Return the sum of all ranks' numbers, rounded once. Collective."""
+    """Return the exact sum of the numbers of all ranks, rounded once. Collective."""
     return math.fsum(np.concatenate(messages.gather(np.array(numbers, np.float64), "norm")))
 
 
 def squares(variables, sums):
-    """Return Σ g² of each row of the summed gradients that count in the norm. sums: name -> (places, gradient)."""
+    """Return Σ g² of each row of the summed gradients that the norm includes. sums: name -> (places, gradient)."""
     found = []
     for v in variables:
         _, gradient = sums[v.name]
@@ -32,9 +33,9 @@ def squares(variables, sums):
 
 
 class Optimizer:
-    """Updates what this rank keeps. options: see ``hybrid.Options``.  values: name -> array, updated in place.
+    """Updates the values that this rank keeps. options: see ``hybrid.Options``.
 
-    state: name -> what the optimizer keeps beside the values, {slot: array}.
+    values: {name: array}, updated in place.  state: {name: {slot: array}}, for instance the momentum of a variable.
     """
 
     rules = OPTIMIZERS
@@ -45,7 +46,10 @@ class Optimizer:
         self.state = {v.name: {} if v.statistic else self.rule.state(values[v.name]) for v in variables}
 
     def update(self, step, sums, norm=0.0, microbatches=1):
-        """Do one step. step: how many were done before.  sums: name -> (places in values, None: all; gradient)."""
+        """Do one step. step: the number of steps done before.  sums: {name: (places, gradient)}.
+
+        places: the rows of values[name] to which the rows of a sparse gradient belong; None for a dense gradient.
+        """
         o = self.options
         rate = rate_of(step, base=o.learning_rate, rate=o.rate, warmup=o.warmup, steps=o.rate_steps)
         clip = o.clip_norm / norm if o.clip_norm is not None and norm > o.clip_norm else 1.0

@@ -1,41 +1,43 @@
-"""How old the values may be that a worker computes with: when an owner answers a pull, and what becomes of a push.
+"""A consistency limits how old the values may be with which a worker computes.
 
-    asynchronous   answer at once; apply each push as it comes
-    bounded:S      a worker waits until the slowest is at most S steps behind it; apply each push as it comes
-    snapshot:S     bounded:S, but a step's pushes are applied together, in worker order: reads see whole steps
-    softsync:n     answer at once; apply the mean of every N / n pushes: they are about n updates old
-    backup:B       a step is the mean of the first N - B pushes; who comes later is dropped, and joins the next step
+It decides when an owner answers a pull, and when the owner applies a push. N is the number of workers.
+
+    asynchronous   answer each pull at once; apply each push at once
+    bounded:S      answer a pull when the slowest worker is at most S steps behind this one; apply each push at once
+    snapshot:S     the same pulls as bounded:S; apply the N pushes of a step together, in worker order
+    softsync:n     answer each pull at once; apply the mean of every N / n pushes: these are about n updates old
+    backup:B       apply the mean of the first N - B pushes of each step; later pushes of this step are dropped
     synchronous    backup:0
 
-A consistency decides by what its owner has seen, and by nothing else: ``workers``, N; ``clocks[w]``, the pushes of
-worker w that came; ``version``, the updates done; ``seen[w]``, the version that w pulled last, -1 before. So the order
-in which an owner dealt with its workers says all there is to say.
+A consistency uses only what its owner has seen: ``workers`` is N, ``clocks[w]`` is the number of pushes from worker w,
+``version`` is the number of updates done, and ``seen[w]`` is the version that worker w pulled last (-1 before its first
+pull). So the order in which pulls and pushes arrived at an owner determines everything that the owner does.
 """
 
 import math
 
 
 class Asynchronous:
-    """Nobody waits for anybody. steps: how many each worker does."""
+    """No worker waits for another. steps: the number of steps that each worker does."""
 
     def __init__(self, workers, steps, number=0):
         self.workers, self.steps, self.number, self.held = workers, steps, number, []
 
     def over(self, owner, worker):
-        """Return whether a worker has done its last step."""
+        """Return whether this worker has done its last step."""
         return owner.clocks[worker] >= self.steps
 
     def answers(self, owner, worker):
-        """Return whether a worker's pull may be answered now. A pull that may not waits."""
+        """Return whether this worker's pull may be answered now. Otherwise the pull waits."""
         return True
 
     def arrived(self, owner, push):
-        """Return the updates that a push brings about, each the pushes whose mean it applies, in worker order."""
+        """Return the updates to do after this push: lists of pushes, in worker order. An update applies their mean."""
         return [[push]]
 
 
 class Bounded(Asynchronous):
-    """Stale synchronous parallel: clock - slowest clock <= S, for each worker that goes on."""
+    """Stale synchronous parallel: a worker goes on if its clock - the slowest clock <= S."""
 
     def answers(self, owner, worker):
         """Return whether the slowest worker is at most S steps behind this one."""
@@ -43,10 +45,10 @@ class Bounded(Asynchronous):
 
 
 class Snapshot(Bounded):
-    """bounded:S whose reads see whole steps: of every worker the same number of pushes."""
+    """bounded:S, but each pull sees the same number of pushes from every worker: whole steps."""
 
     def arrived(self, owner, push):
-        """Return, when all workers have pushed for the oldest step, an update for each of them."""
+        """Return one update for each worker as soon as all workers have pushed for the oldest step."""
         self.held.append(push)
         done = [p for p in self.held if p.clock < min(owner.clocks)]
         self.held = [p for p in self.held if p.clock >= min(owner.clocks)]
@@ -54,7 +56,7 @@ class Snapshot(Bounded):
 
 
 class Softsync(Asynchronous):
-    """n-softsync: an update waits for N / n pushes, whosoever; what is left over at the end is not applied."""
+    """n-softsync: an update waits for N / n pushes from any workers. Fewer pushes left at the end are not applied."""
 
     def arrived(self, owner, push):
         """Return one update, of every N // n pushes."""
@@ -62,13 +64,13 @@ class Softsync(Asynchronous):
         if len(self.held) < self.workers // self.number:
             return []
         full, self.held = self.held, []
-        return [sorted(full, key=lambda p: p.worker)]  # two of one worker stay in the order of their coming
+        return [sorted(full, key=lambda p: p.worker)]  # stable: pushes of one worker stay in order of arrival
 
 
 class Backup(Asynchronous):
-    """B of the N workers may come late; several owners decide, each for itself, who does.
+    """B of the N workers may be late at a step. Each owner decides by itself which workers are late.
 
-    steps: of the training. A worker that is late at a step does fewer of its own.
+    steps: the steps of the training. A late worker's push is dropped, so the worker contributes to fewer steps.
     """
 
     def over(self, owner, worker):
@@ -76,11 +78,11 @@ class Backup(Asynchronous):
         return owner.version >= self.steps
 
     def answers(self, owner, worker):
-        """Return whether there are values that this worker has not pulled."""
+        """Return whether there are values that this worker has not pulled yet."""
         return owner.seen[worker] < owner.version
 
     def arrived(self, owner, push):
-        """Return one update when N - B pushes of this step are here; none for a late one, which is dropped."""
+        """Return one update when N - B pushes of this step have arrived. A later push of this step is dropped."""
         if push.version == owner.version < self.steps:
             self.held.append(push)
         if len(self.held) < self.workers - self.number:
@@ -92,19 +94,19 @@ class Backup(Asynchronous):
 CONSISTENCIES = {"synchronous": (Backup, "", 0, 0), "asynchronous": (Asynchronous, "", 0, 0),
                  "bounded": (Bounded, ":S", 0, math.inf), "snapshot": (Snapshot, ":S", 0, math.inf),
                  "softsync": (Softsync, ":n", 1, 0), "backup": (Backup, ":B", 0, -1)}
-"""Name -> (class, its parameter, the smallest it may be, the largest minus N)."""
+"""Name -> (class, parameter, smallest value of the parameter, largest value minus N)."""
 
 DECENTRALISED = {"easgd": ":PERIOD", "gossip": "", "local": ":E"}
-"""Those that need no owner, see ``decentralised``: name -> what follows it."""
+"""The ways to train without a server (``decentralised``): name -> parameter."""
 
 
 def is_decentralised(text):
-    """Return whether "gossip", for one, is among these."""
+    """Return whether ``text``, for instance "local:4", is a way to train without a server."""
     return text.partition(":")[0] in DECENTRALISED
 
 
 def consistency(text, workers, steps):
-    """Return a new consistency, for one owner, as "bounded:2" says it. Raises ValueError, with what to write."""
+    """Return a new consistency for one owner. text: for instance "bounded:2". Raises ValueError for another text."""
     name, colon, number = text.partition(":")
     kind, takes, least, most = CONSISTENCIES.get(name, (None, "", 0, 0))
     if kind is None or bool(colon) != bool(takes):

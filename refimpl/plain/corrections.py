@@ -1,25 +1,25 @@
-"""What a stale gradient is corrected by: g was computed from old values, b; the values are w by now.
+"""Corrections of stale gradients: the worker computed g from the old values b; the values are w now.
 
-    none                g                                     as it came
+    none                g                                     the gradient is not changed
     staleness-aware     g / max(1, τ)                         τ: the updates of this row since the worker pulled it
     dc-asgd             g + λ G ⊙ g ⊙ (w - b),  G = N g       delay compensation: G ⊙ G stands for the Hessian
     dc-asgd-adaptive    the same with λ / sqrt(MS + ε),  MS = m MS + (1 - m) G ⊙ G
 
-g: a worker's part of the mean over N workers' examples, of one variable: whole, or the rows that it touches. G: the
-mean over its own; N times the third line is the paper's, G + λ G ⊙ G ⊙ (w - b). Each line is computed
-element by element from left to right, ((λ G) g) (w - b), every operation rounded to the dtype of the values. Statistics
-of a model (``models.Variable``) are not corrected. Sources: Zhang et al. 2016 (staleness-aware), Zheng et al. 2017.
+g is the gradient of one variable, or of the rows that the worker touches. The gradients g of all N workers add up to
+the mean over all examples, so G = N g is the mean over the worker's own examples. N times the third line is the formula
+of the paper, G + λ G ⊙ G ⊙ (w - b). Each line is computed element by element from left to right, ((λ G) g) (w - b), and
+every operation is rounded to the dtype of the values. Statistics of a model (``models.Variable``) are not corrected.
+Sources: Zhang et al. 2016 (staleness-aware), Zheng et al. 2017 (dc-asgd).
 
-A correction is called as correct(name, values, at, g, staleness, b), and returns the gradient for values[at].
-values: all that the owner keeps of the variable.  at: indices of rows, or ... for all.  staleness: τ, (k, 1) for rows,
-() for all.
+correct(name, values, at, g, staleness, b) returns the gradient for values[at].  values: the whole part of the variable
+that the owner keeps.  at: indices of rows, or ... for all.  staleness: τ, of shape (k, 1) for rows and () for all.
 """
 
 import numpy as np
 
 
 class Uncorrected:
-    """A gradient is applied as it came. workers: N."""
+    """A gradient is applied without a change. workers: N."""
 
     def __init__(self, workers):
         self.workers = workers
@@ -30,7 +30,7 @@ class Uncorrected:
 
 
 class StalenessAware(Uncorrected):
-    """As if the learning rate were η / τ: with an optimizer whose steps grow with the gradient, sgd or momentum."""
+    """The learning rate becomes η / τ. This needs an optimizer whose step is proportional to the gradient."""
 
     def __call__(self, name, values, at, g, staleness, b):
         """Return g / max(1, τ)."""
@@ -38,7 +38,7 @@ class StalenessAware(Uncorrected):
 
 
 class DelayCompensated(Uncorrected):
-    """What the gradient would be now, to first order. lam: λ."""
+    """An estimate, to first order, of the gradient at the current values. lam: λ."""
 
     def __init__(self, workers, lam=0.04):
         super().__init__(workers)
@@ -55,14 +55,14 @@ class DelayCompensated(Uncorrected):
 
 
 class Adaptive(DelayCompensated):
-    """λ smaller where gradients are large. MS begins with 0; of a row it is moved when the row has a gradient."""
+    """λ is smaller where gradients are large. MS begins with 0; a row of MS changes when the row has a gradient."""
 
     def __init__(self, workers, lam=2.0, m=0.95, epsilon=1e-7):
         super().__init__(workers, lam)
         self.m, self.epsilon, self.mean_squares = m, epsilon, {}
 
     def strength(self, name, values, at, own):
-        """Return λ / sqrt(MS + ε), after the step of MS."""
+        """Update MS, then return λ / sqrt(MS + ε)."""
         scalar, squares = values.dtype.type, self.mean_squares.setdefault(name, np.zeros_like(values))
         squares[at] = scalar(self.m) * squares[at] + scalar(1 - self.m) * (own * own)
         return scalar(self.lam) / np.sqrt(squares[at] + scalar(self.epsilon))
@@ -73,7 +73,7 @@ CORRECTIONS = {"none": Uncorrected, "staleness-aware": StalenessAware, "dc-asgd"
 
 
 def check(name, optimizer):
-    """Raise ValueError, with what to write, for an unknown correction or an optimizer it does not fit."""
+    """Raise ValueError for an unknown correction, and for an optimizer that the correction does not fit."""
     if name not in CORRECTIONS:
         raise ValueError(f"no correction is called {name!r}: write one of {', '.join(CORRECTIONS)}")
     if name == "staleness-aware" and optimizer not in ("sgd", "momentum"):

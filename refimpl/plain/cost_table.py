@@ -1,7 +1,8 @@
-"""The table behind the hybrid: bytes of a step, in and out, at the machine that has most of them.
+"""The table behind the hybrid: the bytes of a step that go in and out of the busiest machine.
 
-    M machines of L workers, each with a server; w bytes of a variable; α: the part of its rows that a worker touches,
-    α': that the workers of a machine touch together. With L = 1 α' = α. Dense: α = α' = 1.
+    M: machines, each with L workers and one server.       w: bytes of a variable.
+    α: the fraction of its rows that one worker touches.   α': the fraction that the workers of one machine touch
+    together. If L = 1, then α' = α. For a dense variable α = α' = 1.
 
              one variable, at its owner's machine       m variables, spread over the servers: everywhere
     dense    server     2 w (M - 1)                     4 w m (M - 1) / M
@@ -9,13 +10,15 @@
     sparse   server     2 α' w (M - 1)                  4 α' w m (M - 1) / M
              allgather  2 α w L² (M - 1)                2 α w m L² (M - 1)
 
-Dense: as many bytes, but the server has a hot spot. Sparse: for L = 1 the server moves M / 2 times less than allgather,
-and less than sending all rows by allreduce as long as α < 1. Hence the hybrid. Without barriers each worker by itself
-moves α w down and α w up: L = 1. Assumed: touched rows are spread evenly over the servers, and a worker's microbatches
-(with local aggregation a machine's) form one node of the tree. Source: docs/paper.md, Bytes.
+For dense variables both ways need equally many bytes, but with the server one machine carries most of them. For sparse
+variables and L = 1, allgather sends M / 2 times as many bytes as the server. The server also sends fewer bytes than an
+allreduce of all rows, as long as α < 1. That is why the hybrid uses both ways. Without barriers each worker pulls α w
+and pushes α w by itself, as with L = 1.
 
-The table is there to be read, and is the oracle to which tests hold the exact bytes of plans (``refimpl.plan.cost``).
-It decides nothing: the choice between strategies uses those exact bytes, and predicted seconds.
+The table assumes that touched rows are spread evenly over the servers, and that the microbatches of a worker (with
+local aggregation those of a machine) form one node of the tree. Tests hold the exact bytes of plans
+(``refimpl.plan.cost``) to it. The table decides nothing: the choice between strategies uses the exact bytes and
+predicted seconds. Source: docs/paper.md, Bytes.
 
     python -m refimpl.plain.cost_table
 """
@@ -29,7 +32,7 @@ INDEX = 8  # bytes of a row number
 
 @dataclass(frozen=True)
 class Setting:
-    """M machines of L workers. Without local aggregation every worker deals with the network by itself."""
+    """M machines of L workers. Without local aggregation every worker sends its own messages over the network."""
 
     machines: int
     workers: int = 1
@@ -41,16 +44,17 @@ class Setting:
         return self.machines * self.workers
 
     def crossing(self, alpha=1, alpha_machine=1):
-        """Return what a machine exchanges with an owner, one way, in w: α'; without local aggregation L α."""
+        """Return the bytes from a machine to an owner divided by w: α', or L α without local aggregation."""
         if not self.local_aggregation or self.workers == 1:
             return self.workers * alpha
         if alpha_machine is None:
-            raise ValueError(f"{self.workers} workers a machine: say alpha_machine, what they touch together")
+            raise ValueError(f"{self.workers} workers share a machine: give alpha_machine, the fraction of the rows "
+                             "that they touch together")
         return alpha_machine
 
 
 class Bytes(NamedTuple):
-    """Bytes of values, and of the row numbers that travel with them. Fractions, if what was given is whole."""
+    """Bytes of values, and of the row numbers sent with them. Fractions if all inputs are integers or fractions."""
 
     values: Fraction | float
     indices: Fraction | float
@@ -58,7 +62,7 @@ class Bytes(NamedTuple):
 
 @dataclass(frozen=True)
 class Sparse:
-    """A sparse variable: rows, bytes a row, α of a worker, α' of a machine (not needed for one worker a machine)."""
+    """A sparse variable: rows, bytes of a row, α of a worker, and α' of a machine (not needed if L = 1)."""
 
     rows: int
     row_bytes: int
@@ -66,38 +70,38 @@ class Sparse:
     alpha_machine: Fraction | float | None = None
 
     def bytes_of(self, times):
-        """Return the bytes of all rows, and of their numbers, so many times."""
+        """Return the bytes of all rows, and of their row numbers, multiplied by ``times``."""
         return Bytes(self.rows * self.row_bytes * times, self.rows * INDEX * times)
 
 
 def dense_server_at_owner(w, setting):
-    """One dense variable by the server: all others pull it, and push its gradient."""
+    """One dense variable on the server: all other machines pull it and push its gradient."""
     return 2 * w * setting.crossing() * (setting.machines - 1)
 
 
 def dense_server_spread(w, setting, variables):
-    """m dense variables by the server: each machine is busy as a worker, and as much as a server."""
+    """m dense variables on the server: each machine sends as many bytes as a worker as it does as a server."""
     return 4 * w * variables * setting.crossing() * Fraction(setting.machines - 1, setting.machines)
 
 
 def dense_allreduce(w, setting, variables=1):
-    """m dense variables by allreduce; with local aggregation by the hierarchical schedule."""
+    """m dense variables by allreduce. With local aggregation the schedule is hierarchical."""
     return 4 * w * variables * setting.crossing() * Fraction(setting.machines - 1, setting.machines)
 
 
 def sparse_server_at_owner(size, setting):
-    """One sparse variable in one partition by the server: row numbers ask for rows, and come with their gradients."""
+    """One sparse variable, one partition, on the server: row numbers go with each pull and with each push."""
     return size.bytes_of(2 * setting.crossing(size.alpha, size.alpha_machine) * (setting.machines - 1))
 
 
 def sparse_server_spread(size, setting, variables):
-    """m sparse variables of this size by the server, or one in m such partitions."""
+    """m sparse variables of this size on the server, or one variable in m such partitions."""
     times = 4 * variables * setting.crossing(size.alpha, size.alpha_machine)
     return size.bytes_of(times * Fraction(setting.machines - 1, setting.machines))
 
 
 def sparse_allgather(size, setting, variables=1):
-    """m sparse variables by allgather: every worker sends its rows to every other, whoever shares its machine."""
+    """m sparse variables by allgather: every worker sends its rows to every worker of the other machines."""
     return size.bytes_of(2 * variables * size.alpha * setting.workers**2 * (setting.machines - 1))
 
 

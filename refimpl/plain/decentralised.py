@@ -1,17 +1,18 @@
-"""Training without a server, and without agreement at every step: each rank has a replica of its own, x_i.
+"""Training without a server: each rank i trains a replica x_i of its own, and replicas are averaged at times.
 
-    EASGD         d_i = α (x_i - x̃);  x_i = step(x_i) - d_i;  x̃ = x̃ + Σ d_i    a spring from each to a centre
-    gossip        x_i = (x_i + x_j) / 2, j the partner of this step;  x_i = step(x_i)
-    local steps   x_i = step(x_i), E times;  then all have Σ n_i x_i / Σ n_i       FedAvg; n_i: examples of rank i
+    EASGD         d_i = α (x_i - x̃);  x_i = step(x_i) - d_i;  x̃ = x̃ + Σ d_i    a spring from x_i to a centre x̃
+    gossip        x_i = (x_i + x_j) / 2, j: the partner in this step;  x_i = step(x_i)
+    local steps   x_i = step(x_i), E times;  then all x_i = Σ n_i x_i / Σ n_i      FedAvg; n_i: the examples of rank i
 
-step: a step of the optimizer with the rank's own gradient, of SGD x - η g. With g = 0 all together keep Σ x_i + x̃
-(EASGD), the mean of all x_i (gossip), the weighted mean (local steps). Who meets whom depends on the number of the step
-alone: no record is needed to do it again on as many ranks. EASGD may meet at every PERIOD-th step; the others are
-step(x_i). What meets are values; an optimizer's state stays with its replica (``own_replica``).
+``step`` is one step of the optimizer with the rank's own gradient; for SGD it is x - η g. With g = 0, EASGD keeps
+Σ x_i + x̃ constant, gossip keeps the mean of all x_i, and local steps keep the weighted mean. The number of the step
+alone decides which replicas are averaged, so the same number of ranks gives the same result without a record. EASGD may
+average at every PERIOD-th step only; the other steps are step(x_i). Only values are averaged: the state of an optimizer
+stays with its replica (``own_replica``).
 
-Each function takes one replica x, of any shape, or all of them, along a new first axis. ``total`` adds up over
-replicas, in the order of the tree, one leaf each: ``stacked`` where all of them are here, ``over(messages)`` where each
-is a rank's. Scalars are rounded to the dtype of x; every operation rounds once, as the lines are written.
+A function takes one replica x, of any shape, or all replicas stacked along a new first axis. ``total`` adds up the
+replicas in tree order, one leaf for each: it is ``stacked`` if all replicas are here, ``over(messages)`` if each is
+on a rank. Scalars are rounded to the dtype of x. Each operation rounds once, in the order in which the lines stand.
 
     mpirun -n 4 python -m refimpl.plain.decentralised
 """
@@ -24,24 +25,24 @@ from refimpl.plain.messages import Messages
 from refimpl.plain.tree import add_up
 
 BETA = 0.9
-"""α = BETA / N: what the centre moves by of the way to the mean of all replicas (Zhang, Choromanska, LeCun 2015)."""
+"""α = BETA / N. The centre moves by the fraction BETA towards the mean (Zhang, Choromanska and LeCun 2015)."""
 
 
 def easgd(x, centre, step, alpha, total):
-    """Return (x, centre) after a step in which they meet: both move by what was between them before the step."""
+    """Return (x, centre) after a step: both move towards each other, by α times their distance before the step."""
     d = x.dtype.type(alpha) * (x - centre)
     return step(x) - d, centre + total(d)
 
 
 def gossip(x, theirs, step):
-    """Return x after a step from the middle between it and its partner's replica."""
+    """Return x after a step that begins at the mean of x and the partner's replica."""
     return step((x + theirs) / x.dtype.type(2))
 
 
 def local_steps(x, step, steps, examples, total):
-    """Return the weighted mean of the replicas after so many steps of each.
+    """Return the weighted mean of the replicas after ``steps`` steps of each.
 
-    examples: n, of the dtype of x and with as many axes.
+    examples: n_i, with the dtype of x and as many axes.
     """
     for _ in range(steps):
         x = step(x)
@@ -49,10 +50,10 @@ def local_steps(x, step, steps, examples, total):
 
 
 def train(replica, rule, period, steps, ranks, total, theirs):
-    """Return the one answer of all ranks after so many steps of an ``OwnReplica`` each. Collective.
+    """Train an ``OwnReplica`` on each rank for ``steps`` steps; return the values on which all ranks agree. Collective.
 
-    That is EASGD's centre; of gossip what it keeps, the mean; the last mean of local steps, whose last round may be
-    shorter.  rule, period: "easgd", PERIOD; "gossip"; "local", E.  theirs(x, number): the partner's replica.
+    These are the centre of EASGD, the mean of gossip, or the last weighted mean of local steps, whose last round may be
+    shorter.  rule, period: "easgd", PERIOD; "gossip"; "local", E.  theirs(x, number): the partner's replica in a step.
     """
     x, step = replica.x.copy(), replica.step
     if rule == "easgd":
@@ -71,7 +72,7 @@ def train(replica, rule, period, steps, ranks, total, theirs):
 
 
 def partner(rank, ranks, step):
-    """Return whom a rank meets: its neighbours in a ring by turns. Of an odd number one is left over, with itself."""
+    """Return a rank's partner: its left and right neighbour in turns. With odd N one rank is its own partner."""
     other = rank + (1 if (rank + step) % 2 == 0 else -1)
     if ranks % 2 == 0:
         other %= ranks
@@ -84,12 +85,12 @@ def stacked(arrays):
 
 
 def over(messages):
-    """Return the function that adds up an array of each rank, in tree order. Collective."""
+    """Return the collective function that adds up one array of each rank, in tree order."""
     return lambda array: allreduce(messages, array.reshape(1, -1), messages.size).reshape(array.shape)
 
 
 def meet(messages, x, step):
-    """Return the partner's replica in this step. Only the two of them wait for each other."""
+    """Return the partner's replica in this step. Only the two partners wait for each other."""
     theirs, other = np.empty_like(x), partner(messages.rank, messages.size, step)
     messages.comm.Sendrecv(x, other, recvbuf=theirs, source=other)
     messages.sent["gossip"] += x.nbytes * (other != messages.rank)
@@ -97,7 +98,7 @@ def meet(messages, x, step):
 
 
 def main(comm=MPI.COMM_WORLD):
-    """Each rank has f = (x - rank)² / 2: how far are the replicas from what is best for all?"""
+    """Each rank minimises (x - rank)² / 2. Print how far the replicas are from the minimum of the sum."""
     messages, best = Messages(comm), (comm.size - 1) / 2
     total, examples = over(messages), np.ones(1)
     x, y, z, centre = (np.zeros(1) for _ in range(4))

@@ -1,7 +1,7 @@
-"""Dense variables on the parameter server: each lies whole on one owner, who sends it to all and adds up what comes.
+"""Dense variables on the parameter server: one owner keeps each, sends it to all ranks and adds up their gradients.
 
-As many bytes as an allreduce in all, 2 w (N - 1) for w bytes; but they all pass through the owner, while an allreduce
-spreads them over the ranks. That is why the hybrid sends dense gradients by allreduce.
+For a variable of w bytes this sends 2 w (N - 1) bytes in all, as many as an allreduce. But all of them pass through the
+owner, while an allreduce spreads them over the ranks. That is why the hybrid sums dense gradients by allreduce.
 
     mpirun -n 4 python -m refimpl.plain.dense_server
 """
@@ -15,7 +15,7 @@ from refimpl.plain.tree import add_up, nodes_by_rank
 
 
 class DenseServer:
-    """One dense variable, kept by rank ``owner`` alone: ``values`` is empty elsewhere."""
+    """One dense variable, kept by rank ``owner``. On all other ranks ``values`` is empty."""
 
     def __init__(self, messages, variable, seed, microbatches, owner=0):
         self.messages, self.microbatches, self.owner = messages, microbatches, owner
@@ -27,7 +27,7 @@ class DenseServer:
         return self.whole(self.values, "pull dense")
 
     def push(self, nodes):
-        """Return (None, the gradient summed over all microbatches) on the owner, nothing elsewhere. Collective."""
+        """Return (None, gradient): on the owner the sum over all microbatches, elsewhere an empty array. Collective."""
         flat = np.array(list(nodes.values()), self.values.dtype).reshape(len(nodes), self.size)
         outgoing = [flat if r == self.owner else flat[:0] for r in range(self.messages.size)]
         arrived = self.messages.exchange(outgoing, "push dense")
@@ -39,12 +39,12 @@ class DenseServer:
         return None, add_up(0, self.microbatches, parts, np.add).reshape(self.shape)
 
     def whole(self, array, phase="whole"):
-        """Return on every rank an array that the owner keeps, as ``values``. Collective."""
+        """Return on every rank an array that only the owner has. Collective."""
         return self.messages.gather(array.reshape(-1), phase)[self.owner].reshape(self.shape)
 
 
 def main(comm=MPI.COMM_WORLD):
-    """Each rank pulls a variable of 40 bytes, and pushes 4**rank for each element."""
+    """Each rank pulls a variable of 40 bytes and pushes a gradient of 4**rank for each element."""
     messages = Messages(comm)
     server = DenseServer(messages, Variable("weight", (5, 2)), 0, comm.size)
     _, total = server.push({(comm.rank, comm.rank + 1): np.full_like(server.pull(), 4.0**comm.rank)})

@@ -1,12 +1,13 @@
 """Hybrid data and model parallelism (SplitBrain, arXiv 2112.15317): fully connected layers cut over groups of ranks.
 
     mesh 2 x 2           group 0: ranks 0 1             group 1: ranks 2 3
-    convolutions         every rank: its own microbatches, all weights
-    a layer that is cut  member 0: the left columns, member 1: the right ones, of all microbatches of the group
+    convolutions         every rank computes its own microbatches with all weights
+    a layer that is cut  member 0 computes the left columns, member 1 the right ones, of all microbatches of the group
 
-A round takes a microbatch of each of the K members through the cut layers (a modulo layer). A column needs whole rows,
-so outputs are gathered; what flows back are partial sums over columns, added up where they belong, as nodes of one
-tree. The unit of computation is a microbatch x a block of columns, the same on every mesh: so are the bits.
+In one round the K members of a group take one microbatch each through the layers that are cut (SplitBrain's modulo
+layer). Each column of an output needs whole rows of the input, so the members gather the outputs of a layer before the
+next one. Backwards, each member has a partial sum over its columns. These are added up, as nodes of one tree. The unit
+of computation is one microbatch times one block of columns. It is the same on every mesh, and so are the bits.
 
     mpirun -n 4 python -m refimpl.plain.groups
 """
@@ -23,35 +24,35 @@ from refimpl.plain.tree import form_nodes, microbatches_of
 
 
 class Group:
-    """K neighbouring ranks. A list has a microbatch's matrix for each member; columns are cut into K equal parts."""
+    """K neighbouring ranks. A list below has one microbatch's matrix for each member. Columns are cut into K parts."""
 
     def __init__(self, comm, members):
         self.ranks = Messages(comm.Split(comm.rank // members, comm.rank))
         self.size, self.member = members, self.ranks.rank
 
     def gather_rows(self, x):
-        """Return everybody's x, as a list."""
+        """Return the list of all members' x."""
         return self.ranks.gather(x, "rows")
 
     def add_rows(self, partials):
-        """Return the sum of everybody's partial sums for this member's rows: ``gather_rows`` backwards."""
+        """Return the sum of all members' partial sums for this member's rows: ``gather_rows`` backwards."""
         return tree_sum(self.ranks.exchange(partials, "rows"))
 
     def gather_columns(self, parts):
-        """Return the list with everybody's columns."""
+        """Return the list with the columns of all members."""
         return self._split(parts, np.concatenate(self.ranks.gather(np.concatenate(parts), "columns"), axis=1))
 
     def add_columns(self, partials):
-        """Return the list with this member's columns of the sum of everybody's: ``gather_columns`` backwards."""
+        """Return the list with this member's columns of the sum over all members: ``gather_columns`` backwards."""
         arrived = self.ranks.exchange(np.split(np.concatenate(partials), self.size, axis=1), "columns")
         return self._split(partials, tree_sum(arrived))
 
     def own_rows(self, parts):
-        """Return this member's rows with everybody's columns: what leaves the cut layers."""
+        """Return this member's rows with all columns: the output of the layers that are cut."""
         return np.concatenate(self.ranks.exchange(parts, "out"), axis=1)
 
     def own_columns(self, x):
-        """Return the list of everybody's rows with this member's columns: ``own_rows`` backwards."""
+        """Return the list of all members' rows with this member's columns: ``own_rows`` backwards."""
         return self.ranks.exchange(np.split(x, self.size, axis=1), "out")
 
     def _split(self, like, matrix):
@@ -59,9 +60,9 @@ class Group:
 
 
 def one_round(group, model, cut, dense, batch):
-    """Return (loss, gradients of this member's microbatch, layer -> everybody's (input, gradient of z)). Collective.
+    """Return (loss, gradients of this member's microbatch, layer -> all members' (input, gradient of z)). Collective.
 
-    model: a ``Sharded``, whose first connected layers are ``cut``.  dense: of these, this member's rows of the weights.
+    model: a ``Sharded``; its first connected layers are ``cut``.  dense: the values; of a cut layer this member's part.
     """
     x, targets, saved = model.features(dense, batch)
     keys = [int(key) for key, in group.ranks.gather(np.array([batch.key], np.uint64), "keys")]
@@ -82,27 +83,30 @@ def one_round(group, model, cut, dense, batch):
 
 
 def summed_gradients(comm, group, model, dense, batches, microbatches):
-    """Return name -> gradient summed over all microbatches. batches: this rank's, as many on each rank. Collective."""
+    """Return {name: gradient summed over all microbatches}. Collective.
+
+    batches: those of this rank; each rank has equally many.
+    """
     cut = [layer for layer in model.connected if layer.blocks > 1]
     done = [one_round(group, model, cut, dense, batch) for batch in batches]
     own = {name: [gradients[name] for _, gradients, _ in done] for name in done[0][1]}
     shard = {}
-    for layer in cut:  # the group's microbatches in their order: first those of its first member
+    for layer in cut:  # the group's microbatches in order: those of its first member come first
         of_group = [kept[layer][member] for member in range(group.size) for *_, kept in done]
         pairs = [layer.weight_gradients(grad, x) for x, grad in of_group]
         shard[f"{layer.name}.weight"], shard[f"{layer.name}.bias"] = zip(*pairs)
-    kinds = (Messages(comm), own), (Messages(comm.Split(comm.rank % group.size, comm.rank)), shard)  # its holders
+    kinds = (Messages(comm), own), (Messages(comm.Split(comm.rank % group.size, comm.rank)), shard)
     return {name: add_up_over(ranks, each, microbatches) for ranks, some in kinds for name, each in some.items()}
 
 
 def add_up_over(ranks, gradients, microbatches):
-    """Return the sum of all ranks' gradients, each of consecutive microbatches. Collective."""
+    """Return the sum of all ranks' gradients, a list of consecutive microbatches on each. Collective."""
     nodes = form_nodes(microbatches_of(ranks.rank, ranks.size, microbatches)[0], [g.ravel() for g in gradients], np.add)
     return allreduce(ranks, np.array(list(nodes.values())), microbatches).reshape(gradients[0].shape)
 
 
 def main(comm=MPI.COMM_WORLD, microbatches=12):
-    """Sum the gradients of a small perceptron on every mesh of the ranks: other bytes, the same bits."""
+    """Sum the gradients of a small perceptron on each mesh of these ranks: the bytes differ, the bits do not."""
     model, rng = Perceptron(keep=0.5), np.random.default_rng(0)
     batches = [Batch(rng.standard_normal((5, 12), np.float32), rng.standard_normal((5, 3), np.float32), key=key)
                for key in range(microbatches)][slice(*microbatches_of(comm.rank, comm.size, microbatches))]

@@ -1,9 +1,8 @@
-"""Hybrid training: each variable goes the way that suits it, and the numbers are those of one device.
+"""Hybrid training: dense gradients go by allreduce, rows to a parameter server. The result is that of one device.
 
-    strategies   a dictionary: variable -> where it lives and how its gradient travels; dense by allreduce, sparse by
-                 the server
-    a step       pull what the microbatches need; compute their gradients; add them up in tree order, over all ranks;
-                 clip by the global norm; update what this rank keeps
+    strategies   {variable name: where the variable is kept and how its gradient travels}
+    a step       pull the values that the microbatches need; compute their gradients; add them up over all ranks, in
+                 tree order; clip by the global norm; update the values that this rank keeps
 
     mpirun -n 4 python -m refimpl.plain.hybrid lm --steps 20      # the SHA-256 is that of: refimpl train lm --steps 20
 """
@@ -40,7 +39,7 @@ ARCHITECTURES = {"hybrid": (Replica, Server), "ps": (DenseServer, Server), "allr
 
 @dataclass(frozen=True)
 class Options:
-    """What the numbers depend on, beside model and data; as the options of ``refimpl train`` of these names."""
+    """What the result depends on besides model and data. ``refimpl train`` has options of the same names."""
 
     optimizer: str
     learning_rate: float
@@ -57,7 +56,7 @@ class Options:
 class Hybrid:
     """A training on all ranks of ``comm``. loss, norm: those of the global batch in the last step.
 
-    model, data: see ``models``.  With more ranks than microbatches some compute nothing, but keep their rows.
+    model, data: see ``models``.  If there are more ranks than microbatches, some ranks only keep rows.
     """
 
     def __init__(self, model, data, options, comm, architecture="hybrid"):
@@ -76,7 +75,7 @@ class Hybrid:
         for v in self.variables:
             nodes = form_nodes(self.worker.first, gradients[v.name], merge_rows if v.sparse else np.add)
             sums[v.name] = self.strategies[v.name].push(nodes)
-        counted = [v for v in self.variables  # replicas have one sum on every rank: it counts once
+        counted = [v for v in self.variables  # all replicas have the same sum: count it once
                    if self.messages.rank == 0 or not isinstance(self.strategies[v.name], Replica)]
         self.loss = exact_sum(self.messages, losses)
         self.norm = math.sqrt(exact_sum(self.messages, squares(counted, sums)))

@@ -1,8 +1,8 @@
-"""One step of layers cut over groups of ranks, decision by decision; ``groups`` has the bits and the bytes of it.
+"""One step of layers that are cut over groups of ranks, with one method for each decision.
 
-Rank r is member r % K of group r // K. What a group shares is a dict, microbatch -> matrix, of all microbatches of a
-round. In float64, all ranks in one process, this is what the conformance suite expects; a known mistake is the class
-with one method replaced (``refimpl.conformance.space.mesh``).
+``groups`` shows the same step with its bits and its bytes. Rank r is member r % K of group r // K. In a round the
+members of a group share a dict {microbatch: matrix}. In float64, with all ranks in one process, this class is what the
+conformance suite expects. A known mistake is the class with one method replaced (``refimpl.conformance.space.mesh``).
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from refimpl.plain.mesh_layers import MeshLayers
 
 
 class Mesh(MeshLayers):
-    """One step of one rank. world: has rank and allgather, as an mpi4py communicator.  task: a ``MeshTask``."""
+    """One step of one rank. world: has ``rank`` and ``allgather`` as mpi4py communicators do.  task: a ``MeshTask``."""
 
     def __init__(self, world, task):
         self.world, (self.groups, self.members), self.loss = world, task.mesh, 0.0
@@ -19,7 +19,7 @@ class Mesh(MeshLayers):
         super().__init__(task, member)
 
     def run(self):
-        """Return name -> this rank's part after the step, and the loss."""
+        """Return {name: this rank's part after the step}, and under "loss" the loss."""
         for j in range(self.members):
             self.one_round(j)
         gradients = self.summed(self.gradients)
@@ -28,16 +28,16 @@ class Mesh(MeshLayers):
         return {**{n: self.values[n] - self.task.rate * scale * g for n, g in gradients.items()}, "loss": loss}
 
     def place(self, rank):
-        """Return (group, member) of a rank."""
+        """Return (group of a rank, its place in the group)."""
         return divmod(rank, self.members)
 
     def turn(self, j):
-        """Return the numbers of this rank's microbatches of a round."""
+        """Return the numbers of this rank's microbatches in round j."""
         size = len(self.task.microbatches) // self.members
         return range(self.task.first + j * size, self.task.first + (j + 1) * size)
 
     def one_round(self, j):
-        """Take a microbatch or more of each member through all layers and back."""
+        """Take one or more microbatches of each member forwards and backwards through all layers."""
         own, grads, kept, saved = self.turn(j), {}, {}, {}
         for v in own:
             kept[v] = self.through(self.below, self.task.microbatches[v - self.task.first][0], v)
@@ -59,20 +59,20 @@ class Mesh(MeshLayers):
         self.last(j, [(kept[v][1], grads[v]) for v in own])
 
     def last(self, j, found):
-        """Take a round back through the layers below. found: (what they kept, gradient) of each microbatch."""
+        """Go backwards through the layers below the cut. found: (what they saved, gradient) of each microbatch."""
         for saved, grad in found:
             self.back(saved, grad)
 
     def of_group(self, item):
-        """Return the item of each member."""
+        """Return the list of the group's items, one from each member."""
         return [theirs for rank, theirs in enumerate(self.world.allgather(item)) if self.place(rank)[0] == self.group]
 
     def gather_rows(self, mine):
-        """Return everybody's microbatches."""
+        """Return the microbatches of all members."""
         return {v: x for theirs in self.of_group(mine) for v, x in theirs.items()}
 
     def gather_columns(self, layer, parts):
-        """Return the microbatches with everybody's columns."""
+        """Return the microbatches with the columns of all members."""
         everyone = self.of_group(parts)
         return {v: np.concatenate([everyone[k][v] for k in self.order(layer)], axis=1) for v in parts}
 
@@ -81,12 +81,12 @@ class Mesh(MeshLayers):
         return range(self.members)
 
     def add_partials(self, layer, partials):
-        """Return the sum of everybody's partial sums of the gradient of a layer's input."""
+        """Return the gradient of a layer's input: the sum of the partial sums of all members."""
         everyone = self.of_group(partials)
         return {v: sum(theirs[v] for theirs in everyone) for v in partials}
 
     def own_rows(self, grads, own):
-        """Return this rank's microbatches, of all that the group has."""
+        """Return this rank's microbatches from those of the group."""
         return {v: grads[v] for v in own}
 
     def own_columns(self, grads):
@@ -94,11 +94,11 @@ class Mesh(MeshLayers):
         return {v: grad[:, self.part(grad.shape[1])] for v, grad in grads.items()}
 
     def holds(self, name, rank):
-        """Return whether a rank's gradient of a variable is added to this one's: both hold the same part."""
+        """Return whether a rank holds the same part of a variable, so that its gradient is added to this rank's."""
         return not self.is_cut(name) or self.place(rank)[1] == self.member
 
     def summed(self, gradients):
-        """Return name -> gradient of this rank's part, summed over all who hold it."""
+        """Return {name: gradient of this rank's part}, summed over all ranks that hold the same part."""
         everyone = list(enumerate(self.world.allgather(gradients)))
         return {name: sum(theirs[name] for rank, theirs in everyone if self.holds(name, rank)) for name in gradients}
 
@@ -107,10 +107,10 @@ class Mesh(MeshLayers):
         return float(np.sqrt(sum(self.squares(*self.own_squares(gradients)))))
 
     def own_squares(self, gradients):
-        """Return the squares of this rank's parts, and of what is whole."""
+        """Return (Σ g² of this rank's parts of cut layers, Σ g² of whole layers)."""
         squares = {n: float((g.astype(np.float64)**2).sum()) for n, g in gradients.items()}
         return [sum(x for n, x in squares.items() if self.is_cut(n) is cut) for cut in (True, False)]
 
     def squares(self, parts, whole):
-        """Return the squares of what is cut and of what is whole, each element once, from this rank's own."""
+        """Return (Σ g² of cut layers, Σ g² of whole layers), each element counted once. parts, whole: this rank's."""
         return sum(self.of_group(parts)), whole

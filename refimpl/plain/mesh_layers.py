@@ -1,8 +1,8 @@
-"""What one member of a group computes by itself in a step of ``mesh``: its columns of fully connected layers.
+"""The part of a step of ``mesh`` that a member of a group computes by itself: its columns of fully connected layers.
 
-Microbatch by microbatch, x being what enters a layer and P[k] member k's partial sum:
+For each microbatch, where x is the input of a layer and P[k] the partial sum of member k:
 
-    z = x @ W.T + b         y = z * scale           scale = (z > 0) * dropout, 1 of the last layer
+    z = x @ W.T + b         y = z * scale           scale = (z > 0) * dropout, or 1 in the last layer
     dz = dy * scale         dW = dz.T @ x           P[k] = dz[:, k] @ W[k]          dx = sum over members of P[k]
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 
 class MeshLayers:
-    """A member's part of layers. task: has mesh, layers, start, dropout.  gradients: name -> sum so far."""
+    """A member's part of the layers. task: has mesh, layers, start, dropout.  gradients: {name: sum so far}."""
 
     def __init__(self, task, member):
         self.task, self.members, self.member = task, task.mesh[1], member
@@ -24,12 +24,12 @@ class MeshLayers:
         self.gradients = Counter()
 
     def part(self, width):
-        """Return this member's part of so many columns."""
+        """Return this member's part of ``width`` columns, as a slice."""
         each = width // self.members
         return slice(self.member * each, (self.member + 1) * each)
 
     def through(self, layers, x, v):
-        """Return (y, saved) of whole layers."""
+        """Return (y, saved) after layers that are not cut."""
         saved = []
         for layer in layers:
             x, one = self.forward(layer, x, v)
@@ -37,7 +37,7 @@ class MeshLayers:
         return x, saved
 
     def back(self, saved, grad):
-        """Return the gradient of what entered whole layers."""
+        """Return the gradient of the input of layers that are not cut."""
         for layer, one in reversed(saved):
             grad = self.backward(layer, one, grad)
         return grad
@@ -51,15 +51,15 @@ class MeshLayers:
         return z * scale, (x, scale)
 
     def bias(self, layer):
-        """Return what is added to the products."""
+        """Return the bias that is added to this member's products."""
         return self.values[layer.bias]
 
     def drawn(self, layer, dropout):
-        """Return dropout of this member's columns."""
+        """Return the dropout factors of this member's columns."""
         return dropout[:, self.part(dropout.shape[1])]
 
     def backward(self, layer, saved, grad):
-        """Add up a layer's gradients; return this rank's partial sum of the gradient of x."""
+        """Add a microbatch to the layer's gradients; return this rank's partial sum of the gradient of x."""
         x, scale = saved
         grad = grad * scale
         self.gradients[layer.weight] = self.gradients[layer.weight] + grad.T @ x
@@ -67,5 +67,5 @@ class MeshLayers:
         return grad @ self.values[layer.weight]
 
     def is_cut(self, name):
-        """Return whether this rank has a part of a variable only."""
+        """Return whether this rank has only a part of a variable."""
         return name.rpartition(".")[0] in {layer.name for layer in self.cut}

@@ -1,4 +1,7 @@
-"""Messages between ranks, counted: every rank sends every other an array, whose length it tells first."""
+"""Messages between ranks, with their bytes counted. Every rank sends one array to each other rank.
+
+The ranks exchange the lengths of the arrays first, so that each can allocate what it will receive.
+"""
 
 from collections import Counter
 
@@ -9,10 +12,10 @@ from kernels.rows.definition import merge_rows
 
 
 class Messages:
-    """The ranks of an mpi4py communicator, and the bytes that this one sent: ``sent[phase]``.
+    """The ranks of an mpi4py communicator, and the bytes that this rank sent: ``sent[phase]``.
 
-    each: ranks of a machine, consecutive ones. What stays on the machine is not counted, nor are lengths: they are no
-    gradient's bytes.
+    each: the number of consecutive ranks that share a machine. Bytes that stay on a machine are not counted. Neither
+    are the lengths, because they are not part of a gradient.
     """
 
     def __init__(self, comm, each=1):
@@ -20,9 +23,9 @@ class Messages:
         self.each, self.sent = each, Counter()
 
     def exchange(self, outgoing, phase):
-        """Send array outgoing[r] to each rank r; return the arrays that the ranks sent to this one, by rank.
+        """Send outgoing[r] to each rank r; return the list of arrays that the ranks sent to this one. Collective.
 
-        Arrays: one dtype, one shape but for axis 0. Collective.
+        All arrays have the same dtype and the same shape except for axis 0.
         """
         lengths = np.empty(self.size, np.int64)
         self.comm.Alltoall(np.array([len(array) for array in outgoing], np.int64), lengths)
@@ -39,21 +42,22 @@ class Messages:
         return incoming
 
     def gather(self, array, phase):
-        """Send ``array`` to every rank; return everybody's, by rank. Collective."""
+        """Send ``array`` to every rank; return the list of all ranks' arrays. Collective."""
         return self.exchange([array] * self.size, phase)
 
     def tell(self, text):
-        """Print this rank's text, ranks in their order. Collective."""
+        """Print the text of each rank, in rank order. Collective."""
         for rank, line in enumerate(self.comm.allgather(text)):
             if self.rank == 0:
                 print(f"rank {rank}: {line}", flush=True)
 
 
 def exchange_nodes(send, nodes, nodes_of, empty, phase):
-    """Exchange row gradients; return {node: RowGradient} of all that came, for ``tree.add_up``. Collective.
+    """Exchange row gradients; return {node: RowGradient} of all that arrived, for ``tree.add_up``. Collective.
 
-    nodes: this rank's, {(start, stop): RowGradient}.  nodes_of[r]: the names of rank r's.  empty: what a rank with
-    fewer nodes sends instead.  send(ids, array, phase) -> arrays: sends each row's part of ``array`` where it goes.
+    nodes: those of this rank, {(start, stop): RowGradient}.  nodes_of[r]: the nodes of rank r.  empty: what a rank
+    sends when it has fewer nodes than another.  send(ids, array, phase) -> arrays: sends array[i], which belongs to row
+    ids[i], to the rank that is responsible for this row; returns what this rank received.
     """
     mine, came = list(nodes.values()), {}
     for i in range(max(map(len, nodes_of))):
@@ -62,6 +66,6 @@ def exchange_nodes(send, nodes, nodes_of, empty, phase):
         rows = send(gradient.ids, gradient.rows, f"{phase} rows")
         for names, *pair in zip(nodes_of, ids, rows):
             if i < len(names):
-                part = RowGradient(*pair)  # aggregators of a machine bring the same node, each of other rows
+                part = RowGradient(*pair)  # a machine's aggregators send the same node, each with different rows
                 came[names[i]] = merge_rows(came[names[i]], part) if names[i] in came else part
     return came

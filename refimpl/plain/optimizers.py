@@ -1,4 +1,4 @@
-"""The optimizers, one method for each line of a formula: what an update must do, element by element.
+"""The optimizers, with one method for each line of a formula. All work element by element.
 
     sgd        p -= rate g
     momentum   v = mu v + g;                       p -= rate v
@@ -8,8 +8,8 @@
                p -= (rate / (1 - beta1^t) m) / (sqrt(v) (1 / sqrt(1 - beta2^t)) + epsilon)   t: updates done, from 1
     adam-hat   p -= (rate sqrt(1 - beta2^t) / (1 - beta1^t) m) / (sqrt(v) + epsilon)         Kingma and Ba, section 2
 
-Each operation rounds once, in the parameter's dtype; scalars are computed in float64 and rounded once to it. Rows that
-are not updated keep their value and their state.
+Each operation rounds once, in the dtype of the parameter. Scalars are computed in float64 and rounded once to this
+dtype. Rows that are not updated keep their values and their state.
 """
 
 import math
@@ -18,16 +18,16 @@ import numpy as np
 
 
 class SGD:
-    """p -= rate g.  slots: name -> first value of each array that is kept beside a parameter."""
+    """p -= rate g.  slots: {name: first value} of the arrays that the optimizer keeps for a parameter, its state."""
 
     slots = {}
 
     def state(self, p):
-        """Return the arrays that are kept beside a parameter, before its first update."""
+        """Return the state of a parameter before its first update."""
         return {slot: np.full_like(p, value) for slot, value in self.slots.items()}
 
     def apply(self, p, state, at, g, rate, t):
-        """Update p[at] by its gradient g, and what is kept beside it, in place. at: indices of rows, or ... for all."""
+        """Update p[at] and its state in place by the gradient g. at: indices of rows, or ... for all."""
         part, kept = p[at], {slot: array[at] for slot, array in state.items()}
         self.update(part, kept, g, rate, t)
         p[at] = part
@@ -52,7 +52,7 @@ class Momentum(SGD):
         self.mu = mu
 
     def update(self, p, state, g, rate, t):
-        """Move the velocity, and the parameter by it."""
+        """Update the velocity, then the parameter."""
         v = state["velocity"]
         v[...] = self.velocity(v, g, rate)
         p -= self.step(v, g, rate)
@@ -73,7 +73,7 @@ class Adagrad(SGD):
         self.epsilon, self.slots = epsilon, {"accumulator": initial}
 
     def update(self, p, state, g, rate, t):
-        """Add up squares, and move the parameter."""
+        """Update the sum of squares, then the parameter."""
         a = state["accumulator"]
         a[...] = self.accumulator(a, g, rate)
         p -= self.step(a, g, rate)
@@ -88,7 +88,7 @@ class Adagrad(SGD):
 
 
 class Adam(SGD):
-    """Kingma and Ba 2015, algorithm 1. One clock for all rows."""
+    """Kingma and Ba 2015, algorithm 1. t is the same for all rows, also for rows that were updated less often."""
 
     slots = {"first": 0.0, "second": 0.0}
 
@@ -96,7 +96,7 @@ class Adam(SGD):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def update(self, p, state, g, rate, t):
-        """Move both moments, and the parameter by them."""
+        """Update both moments, then the parameter."""
         m, v = state["first"], state["second"]
         m[...], v[...] = self.first(m, g), self.second(v, g)
         p -= self.step(m, v, g, rate, *self.corrections(t))
@@ -110,7 +110,7 @@ class Adam(SGD):
         return self.beta2 * v + (1 - self.beta2) * (g * g)
 
     def corrections(self, t):
-        """Return what the moments are divided by: they start from 0."""
+        """Return the divisors of the two moments. They correct for moments that start at 0."""
         return 1 - self.beta1**t, 1 - self.beta2**t
 
     def step(self, m, v, g, rate, c1, c2):
@@ -127,4 +127,4 @@ class AdamHat(Adam):
 
 
 OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adagrad": Adagrad, "adam": Adam, "adam-hat": AdamHat}
-"""Name -> class; its numbers are the constructor's arguments."""
+"""Name -> class. The arguments of the constructor are the numbers in the formulas."""

@@ -1,10 +1,11 @@
-"""A replica of a whole model that one rank trains: its microbatches, its gradient, its optimizer.
+"""A replica of the whole model that one rank trains with its own microbatches and its own optimizer.
 
-    own gradient   G_i = V / v_i · (its part of the mean over the global batch);  v_i of the V microbatches are its own
+    G_i = V / v_i · g_i        g_i: the part of rank i in the mean gradient over the global batch, Σ g_i
+                               v_i: the number of the rank's microbatches, of V in all
 
-Of equal shares that is N times the part: the mean over the rank's own examples. Of any, Σ v_i G_i / V is the mean over
-all. The optimizer and its state, the count of steps among it, are the rank's own, whomever the replica meets
-(``decentralised``); rows of a sparse variable are updated where the rank has a gradient of them.
+G_i is the mean gradient over the rank's own examples, and Σ v_i G_i / V is the mean over all examples. The optimizer
+and its state belong to the rank, also after the replica is averaged with others (``decentralised``). An update changes
+only those rows of a sparse variable that have a gradient on this rank.
 """
 
 import numpy as np
@@ -16,9 +17,9 @@ from refimpl.plain.tree import microbatches_of
 
 
 class OwnReplica:
-    """A rank's replica. x: all values, one variable after the other; (w,), of one dtype.  examples: v_i.
+    """A rank's replica. x: all values (w,), one variable after the other, of one dtype.  examples: v_i.
 
-    model, data: see ``models``.  options: as ``hybrid.Options``, without clipping.  values: name -> part of x.
+    model, data: see ``models``.  options: as ``hybrid.Options``, without clipping.  values: {name: view of x}.
     """
 
     def __init__(self, model, data, options, rank, ranks):
@@ -31,7 +32,7 @@ class OwnReplica:
         self.optimizer = Optimizer(model.variables, self.values, options)
 
     def step(self, x):
-        """Return x after a step of the optimizer with the rank's own gradient at x."""
+        """Return x after one step of the optimizer with the rank's own gradient at x."""
         self.x[...], sums = x, {}
         needed = {name: self.values[name][ids] for name, ids in self.share.needs(self.done).items()}
         for name, g in self.share.gradients(self.done, self.values | needed).items():

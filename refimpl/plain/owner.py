@@ -1,17 +1,17 @@
-"""An owner without barriers: it answers pulls and applies pushes in some order, and that order is its record.
+"""An owner without barriers: it answers pulls, applies pushes, and records the order in which they arrive.
 
-    record    a worker's number for each pull answered and each push received. A worker pulls and pushes by turns, and
-              pulls a last time to hear that the training is over: so the numbers alone say what each entry was
+    record    the numbers of the workers, one for each pull answered and for each push received. A worker pulls and
+              pushes in turns, and pulls once more at the end, so the numbers alone tell which entries are pulls
 
-The parameters are a function of the records: whoever gives the same owners the same entries again gets the same bits
-(``refimpl.plain.replay``). Row r of a sparse variable lies on owner r mod N; the i-th variable, if dense, on owner
-i mod N. The staleness of a row is how often it was updated since the worker pulled it; likewise of a dense variable.
+The parameters are a function of the records: the same entries give the same bits again (``refimpl.plain.replay``). Row
+r of a sparse variable lies on owner r mod N. Variable number i, if it is dense, lies on owner i mod N. The staleness of
+a row, or of a dense variable, is the number of its updates since the worker pulled it.
 
-An update takes the n pushes that the consistency names, in worker order. Each is corrected; they are added up in tree
-order (``refimpl.plain.tree``; push i is leaf i), and go to the optimizer times N / n, rounded to the dtype. A push is a
-part of the mean over N workers: so that is the mean over these n, and of all N the synchronous gradient, to the bit.
-Each decision is a method. In float64 this is what the conformance suite expects of an owner; a known mistake is the
-class with one method replaced (``refimpl.conformance.space.owner``).
+The consistency says which n pushes an update applies. Their gradients are corrected, added up in tree order in which
+push i is leaf i (``refimpl.plain.tree``), multiplied by N / n, rounded to the dtype, and given to the optimizer. This
+is the mean over the examples of n workers. With n = N it is the synchronous gradient, to the bit. In float64 this class
+is what the conformance suite expects. A known mistake is the class with one method replaced
+(``refimpl.conformance.space.owner``).
 """
 
 import hashlib
@@ -27,9 +27,9 @@ from refimpl.plain.tree import add_up
 
 
 class Push(NamedTuple):
-    """A worker's gradients {name: array or RowGradient} of its step ``clock``; what it had pulled, at which version.
+    """The gradients {name: array or RowGradient} of a worker's step ``clock``, and what it had pulled, at ``version``.
 
-    pulled: name -> (indices of what was pulled, values then, how often each had been updated).
+    pulled: name -> (indices here, the values at that time, the numbers of updates at that time).
     """
 
     worker: int
@@ -42,14 +42,14 @@ class Push(NamedTuple):
 class Owner:
     """Owner ``number`` of ``owners``. options: as ``hybrid.Options``, without clipping.
 
-    clocks, version, seen: see ``consistencies``.  pulled: of each worker that is to push next, what ``Push.pulled`` is.
+    clocks, version, seen: see ``consistencies``.  pulled: worker -> ``Push.pulled``, until the worker pushes.
     updates: of each row, or dense variable.  staleness: τ -> how many rows and dense variables were pushed with it.
     """
 
     def __init__(self, number, owners, workers, steps, variables, options, rule="asynchronous", correction="none"):
-        from refimpl.plain.clipping import Optimizer  # here, since ``begin`` is for those without kernels, too
+        from refimpl.plain.clipping import Optimizer  # here, because the suite uses ``begin`` without kernels
         if options.clip_norm is not None or not options.average_sparse:
-            raise ValueError("without barriers nobody knows all gradients: set clip_norm None, average_sparse True")
+            raise ValueError("without barriers no rank knows all gradients: set clip_norm None, average_sparse True")
         check(correction, options.optimizer)
         self.number, self.owners, self.rule = number, owners, rule
         kept = [v for i, v in enumerate(variables) if v.sparse or i % owners == number]
@@ -58,7 +58,7 @@ class Owner:
                    CORRECTIONS[correction](workers))
 
     def begin(self, variables, values, optimizer, workers, consistency, correction):
-        """Keep ``values``, name -> array, of which ``optimizer`` does the updates, before anyone has come."""
+        """Set the state before the first pull. values: {name: array}, which ``optimizer`` updates in place."""
         self.variables, self.values, self.optimizer = variables, values, optimizer
         self.consistency, self.correction = consistency, correction
         self.updates = {v.name: np.zeros(values[v.name].shape[:v.sparse], np.int64) for v in variables}
@@ -70,7 +70,7 @@ class Owner:
         return self.consistency.over(self, worker) or self.consistency.answers(self, worker)
 
     def pull(self, worker, rows):
-        """Return (whether the training is over, {name: values}). rows: name -> row numbers, of each sparse variable."""
+        """Return (whether the training is over, {name: values}). rows: {name: row numbers} of the sparse variables."""
         self.record.append(worker)
         self.seen[worker], self.pulled[worker] = self.version, {}
         for v in self.variables:
@@ -80,7 +80,7 @@ class Owner:
         return self.consistency.over(self, worker), values
 
     def remembered(self, v, at):
-        """Return what a later push will be compared with: a copy."""
+        """Return a copy of the values that a worker pulls. The correction of its push compares them with later ones."""
         return np.array(self.values[v.name][at])
 
     def push(self, worker, gradients):
@@ -92,11 +92,11 @@ class Owner:
             self.update(pushes)
 
     def version_of(self, worker):
-        """Return the version of the values that a worker's push was computed with: the one that it pulled."""
+        """Return the version with which a worker's push was computed: the one that it pulled."""
         return self.seen[worker]
 
     def update(self, pushes):
-        """Do one step of the optimizer with the mean of these pushes."""
+        """Do one step of the optimizer with the mean of these pushes, which are in worker order."""
         sums, times = {}, self.times(pushes)
         for v in self.variables:
             leaves = {(i, i + 1): self.corrected(v, push) for i, push in enumerate(pushes)}
@@ -108,11 +108,11 @@ class Owner:
         self.version += 1
 
     def times(self, pushes):
-        """Return what makes a sum of pushes their mean: each is a part of the mean over all workers."""
+        """Return N / n: the factor that makes the sum of these pushes a mean over the examples of n workers."""
         return len(self.clocks) / len(pushes)
 
     def corrected(self, v, push):
-        """Return a push's gradient of v, corrected for its staleness. ids of a row gradient: indices here."""
+        """Return a push's gradient of v, corrected for staleness. The ids of a row gradient become indices here."""
         g = push.gradients[v.name]
         at, rows = (g.ids // self.owners, g.rows) if v.sparse else (..., g)
         then, updates = self.old(v, push, at)
@@ -123,7 +123,7 @@ class Owner:
         return type(g)(at, rows) if v.sparse else rows
 
     def old(self, v, push, at):
-        """Return (values, updates) of what a push touches, as its worker pulled them. Rows must have been pulled."""
+        """Return (values, updates) at the time of the pull, of the rows or dense variable that a push changes."""
         pulled, then, updates = push.pulled[v.name]
         if v.sparse and not np.isin(at, pulled).all():
             raise ValueError(f"worker {push.worker} pushes rows of {v.name} that it has not pulled")
@@ -131,16 +131,16 @@ class Owner:
         return then[place], updates[place]
 
     def stale(self, v, push, at, updates):
-        """Return how often each row, or the dense variable, was updated since the worker pulled it."""
+        """Return the staleness: the number of updates of each row, or dense variable, since the worker pulled it."""
         return self.updates[v.name][at] - updates
 
     def correct(self, v, at, g, staleness, then):
-        """Return the gradient of values[at] that is applied."""
+        """Return the corrected gradient of values[at]."""
         return self.correction(v.name, self.values[v.name], at, g, staleness, then)
 
 
 def sha256(variables, parts):
-    """Return the hash of all parameters, as a training prints it. parts: the ``values`` of all owners, in order."""
+    """Return the hash of all parameters, as a training prints it. parts: the ``values`` of all owners, by number."""
     digest = hashlib.sha256()
     for i, v in sorted(enumerate(variables), key=lambda pair: pair[1].name):
         whole = np.empty(v.shape, v.dtype) if v.sparse else parts[i % len(parts)][v.name]

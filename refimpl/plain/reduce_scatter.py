@@ -1,12 +1,13 @@
-"""Reduce-scatter, update, allgather: each rank sums, updates and hands out its own rows of a dense variable.
+"""Reduce-scatter, update, allgather: each rank sums, updates and sends to all its own rows of a dense variable.
 
     rank 0 |a0 b0|   reduce-scatter   |A .|   update    |a .|   allgather   |a b|
     rank 1 |a1 b1|  ---------------> |. B|  --------> |. b|  ----------> |a b|
           gradients     push          sums             values    pull      values
 
-An allreduce is the same two halves with nothing between them: so the bytes are as many, 2 (N - 1) / N of w where the
-ranks own as much. But no rank does another's part of the update, and each keeps 1 / N of the optimizer's state. The
-optimizer works element by element: who does it changes no bit. (ZeRO, stage 1: Rajbhandari et al. 2020.)
+An allreduce consists of the same two halves without the update between them. So it sends as many bytes, 2 (N - 1) / N
+of w if all ranks own equal parts. But here each rank does only its part of the update, and keeps only 1 / N of the
+optimizer's state. The optimizer works element by element, so it does not matter for the bits which rank does it.
+Source: ZeRO, stage 1 (Rajbhandari et al. 2020).
 
     mpirun -n 4 python -m refimpl.plain.reduce_scatter
 """
@@ -21,9 +22,9 @@ from refimpl.plain.tree import add_up, nodes_by_rank
 
 
 class ReduceScatter:
-    """One dense variable; ``values`` are the rows that this rank owns: neighbours, as even as can be.
+    """One dense variable. ``values`` holds the consecutive rows that this rank owns; shares are as even as possible.
 
-    Rows are not cut, as the norm adds up each of them whole. A scalar is one row.
+    Rows are not cut, because the norm adds up the squares of each whole row. A scalar counts as one row.
     """
 
     def __init__(self, messages, variable, seed, microbatches):
@@ -34,7 +35,7 @@ class ReduceScatter:
         self.values = whole[self.rows[messages.rank]].copy()
 
     def pull(self):
-        """Return the whole value: everybody's rows. Collective."""
+        """Return the whole value: the rows of all ranks. Collective."""
         return self.whole(self.values, "pull dense")
 
     def push(self, nodes):
@@ -52,12 +53,12 @@ class ReduceScatter:
         return None, add_up(0, self.microbatches, parts, np.add)
 
     def whole(self, array, phase="whole"):
-        """Return on every rank an array of which each keeps its rows, as ``values``. Collective."""
+        """Return on each rank the whole of an array that is divided among the ranks as ``values`` is. Collective."""
         return np.concatenate(self.messages.gather(array, phase)).reshape(self.shape)
 
 
 def main(comm=MPI.COMM_WORLD):
-    """Each rank pushes 4**rank for each element of a variable of 96 bytes, updates its rows, and pulls them all."""
+    """Each rank pushes 4**rank for each element of a variable of 96 bytes, updates its rows and pulls all rows."""
     messages = Messages(comm)
     variable = ReduceScatter(messages, Variable("weight", (12, 2)), 0, comm.size)
     _, total = variable.push({(comm.rank, comm.rank + 1): np.full((12, 2), 4.0**comm.rank)})

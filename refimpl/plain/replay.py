@@ -1,7 +1,8 @@
-"""The records of a training without barriers, and nothing else, give its parameters: on one rank, to the bit.
+"""Replay: the records of a training without barriers give its parameters again, to the bit, on one rank.
 
-No clock is needed. An owner's next entry can be done as soon as its worker has got that far at the other owners; and
-whichever owner goes first, the bits are the same: what an owner does depends on its own entries and on what was pushed.
+The replay needs no times. It handles the next entry of an owner's record as soon as the worker of this entry has its
+answers from the other owners. The order of the owners does not matter: what an owner does depends only on the order of
+its own entries and on the gradients that are pushed.
 
     python -m refimpl.plain.replay
 """
@@ -12,15 +13,15 @@ from refimpl.plain.scripted_clock import cluster, example, run
 
 
 def replay(owners, shares, variables, records, expected=None):
-    """Do what the records say, records[i] being that of owners[i]; owners and shares must be new ones.
+    """Repeat a training. records[i]: the record of owners[i].  owners, shares: new ones, as at the training's start.
 
-    expected: hash of the parameters with which the training ended. Raises ValueError, saying where, for records that no
-    training can have left, or which end otherwise.
+    expected: the hash of the parameters at the training's end. Raises ValueError, which names the place, for records
+    that no training can have written, and for records that give other parameters.
     """
     if len(records) != len(owners):
         raise ValueError(f"{len(records)} records of {len(owners)} owners: bring every owner's")
     steps, stuck, at, before = {}, [], [0] * len(owners), None
-    while at != before:  # an owner that is stuck may go on when another has
+    while at != before:  # an owner that is stuck may go on after another one did
         stuck, before = [], list(at)
         for owner, record in zip(owners, records):
             for worker in record[at[owner.number]:]:
@@ -31,24 +32,24 @@ def replay(owners, shares, variables, records, expected=None):
                 at[owner.number] += 1
     missing = sorted(set(range(len(shares))) - {worker for (worker, _), step in steps.items() if step.over})
     if stuck or missing:
-        raise ValueError(stuck[0] if stuck else f"the records end before workers {missing} have done: they are cut")
+        raise ValueError(stuck[0] if stuck else f"the records end before workers {missing} have finished: they are cut")
     found = sha256(variables, [owner.values for owner in owners])
     if expected not in (None, found):
         raise ValueError(f"the records give parameters {found[:12]}…, but the training ended with {expected[:12]}…: "
-                         "entries are swapped, or model, data or options are others")
+                         "entries are swapped, or model, data or options differ")
 
 
 def follow(owner, worker, steps, shares, variables):
-    """Do an owner's next entry, of this worker; or do nothing, and return why it cannot be done.
+    """Handle an owner's next entry, which belongs to ``worker``, and return None. If this is not possible, return why.
 
-    steps: (worker, clock) -> Step. Owners are at most one step apart: none goes on before all have answered.
+    steps: (worker, clock) -> Step. Owners are at most one step apart, since a worker waits for all of its answers.
     """
     if worker not in range(len(shares)):
         return f"there is no worker {worker}, only {len(shares)}"
     clock = owner.clocks[worker]
     if worker not in owner.pulled:
         if not owner.answers(worker):
-            return f"worker {worker} pulls, whom {owner.rule} lets wait"
+            return f"worker {worker} pulls, but {owner.rule} lets it wait"
         steps.pop((worker, clock - 2), None)
         step = steps.get((worker, clock)) or steps.setdefault(
             (worker, clock), Step(shares[worker], clock, variables, owner.owners))
@@ -56,13 +57,13 @@ def follow(owner, worker, steps, shares, variables):
         return None
     step = steps[worker, clock]
     if step.over or not step.complete:
-        return f"worker {worker} pushes, " + ("which had done" if step.over else "which has not pulled from all owners")
+        return f"worker {worker} pushes, but it has " + ("finished" if step.over else "not pulled from all owners")
     owner.push(worker, step.gradients(owner.number))
     return None
 
 
 def main():
-    """Four workers, one of which takes three times as long: when they end, how stale gradients are; then the replay."""
+    """Four workers, one of which takes three times as long: print the end time and the staleness, then replay."""
     model, data, options = example(4)
     for rule in ("synchronous", "backup:1", "bounded:2", "softsync:2", "asynchronous"):
         owners, shares = cluster(model, data, options, 4, 6, rule)

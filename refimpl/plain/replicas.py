@@ -1,7 +1,7 @@
-"""Variables of which every rank keeps a replica: dense ones summed by allreduce, row gradients sent to everybody.
+"""Variables of which every rank keeps a replica: dense gradients go by allreduce, row gradients by allgather.
 
-Every rank ends with the same sum and does the same update: replicas never differ by a bit. For rows that takes
-2 α w (N - 1) bytes in and out of each rank, N / 2 times what the server moves.
+Every rank computes the same sum and does the same update, so the replicas never differ by a bit. For row gradients
+2 α w (N - 1) bytes go in and out of each rank. That is N / 2 times as many as with the parameter server.
 
     mpirun -n 4 python -m refimpl.plain.replicas
 """
@@ -25,7 +25,7 @@ class Replica:
         self.values = variable.initial_value(seed)
 
     def pull(self):
-        """Return the whole value: it is here."""
+        """Return the whole value, which this rank has."""
         return self.values
 
     def push(self, nodes):
@@ -34,19 +34,19 @@ class Replica:
         return None, allreduce(self.messages, vectors, self.microbatches).reshape(self.values.shape)
 
     def whole(self, array):
-        """Return an array that every rank keeps whole, as ``values``."""
+        """Return the array itself: every rank has all of it."""
         return array
 
 
 class GatheredRows(Replica):
-    """One sparse variable; row gradients of all ranks go to all ranks (allgather)."""
+    """One sparse variable; each rank sends its row gradients to all ranks (allgather)."""
 
     def pull(self, rows):
         """Return rows (k,) of the replica: (k, d)."""
         return self.values[rows]
 
     def push(self, nodes):
-        """Return (places, rows): the row gradient summed over all microbatches. Collective."""
+        """Return (row numbers, rows) of the row gradient summed over all microbatches. Collective."""
         nothing = RowGradient(np.empty(0, np.int64), self.values[:0])
         nodes_of = nodes_by_rank(self.messages.size, self.microbatches)
         parts = exchange_nodes(lambda ids, *what: self.messages.gather(*what), nodes, nodes_of, nothing, "allgather")
@@ -55,7 +55,7 @@ class GatheredRows(Replica):
 
 
 def main(comm=MPI.COMM_WORLD):
-    """The example of refimpl.plain.server: everybody gets every row, and the bytes grow with the number of ranks."""
+    """The example of refimpl.plain.server. Here each rank receives every row, so the bytes grow with N."""
     messages = Messages(comm)
     table = GatheredRows(messages, Variable("table", (2 * comm.size, 2), sparse=True), 0, comm.size)
     rows = np.unique([0, 2 * comm.rank, 2 * comm.rank + 1])

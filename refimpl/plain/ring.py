@@ -1,10 +1,12 @@
-"""Ring allreduce: every rank ends with the sum, and sends 2 (N - 1) / N of the vector: nobody could send less.
+"""Ring allreduce: every rank ends with the sum. Each sends 2 (N - 1) / N of the vector, the least that is possible.
 
-    N - 1 steps: each rank passes a chunk to its right neighbour, which adds its own. Then rank r has chunk r + 1 whole.
-    N - 1 steps: each rank passes the whole chunk that it got last to the right.      Then everybody has everything.
+    N - 1 steps: each rank sends a chunk to its right neighbour, which adds its own. Rank r then has the sum of chunk
+                 r + 1.
+    N - 1 steps: each rank sends the summed chunk that it received last to the right. All ranks then have all sums.
 
-Each chunk is added up along the ring from another rank on: for each N another order, so other bits. The canonical
-allreduce (refimpl.plain.allreduce) sends as much, in the microbatch tree's order. Source: Patarasuk & Yuan 2009.
+The sum of each chunk begins at a different rank. So the order of addition depends on N, and so do the last bits. The
+canonical allreduce (refimpl.plain.allreduce) sends as many bytes and adds in the order of the microbatch tree. Source:
+Patarasuk & Yuan 2009.
 
     mpirun -n 4 python -m refimpl.plain.ring
 """
@@ -35,7 +37,7 @@ def ring_allreduce(comm, vector):
 
 
 def main(comm=MPI.COMM_WORLD, length=12):
-    """Rank r gives 4**r: the sum's digits to the base 4 tell which rank was counted how often."""
+    """Rank r contributes 4**r: the digits of the sum in base 4 tell how often each rank was counted."""
     vector = np.full(length, 4.0**comm.rank)
     sent = ring_allreduce(comm, vector)
     needed = 2 * (comm.size - 1) * vector.nbytes / comm.size

@@ -1,4 +1,4 @@
-"""Row gradients added up: ids that rise, and a row for each. They may be of any class that has ``ids`` and ``rows``."""
+"""Sums of row gradients: objects with ``ids`` (k,), which rise, and ``rows`` (k, d), one row for each id."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ class Rows(NamedTuple):
 
 
 def aggregate_rows(kind, ids, rows):
-    """Return kind(ids, rows) in which each id is there once: rows that share one are added in order of occurrence."""
+    """Return kind(ids, rows) with each id once. Rows with the same id are added in the order in which they occur."""
     unique, first, place = np.unique(ids, return_index=True, return_inverse=True)
     total, repeats = rows[first], np.ones(len(ids), bool)
     repeats[first] = False
@@ -22,7 +22,7 @@ def aggregate_rows(kind, ids, rows):
 
 
 def merge_rows(left, right):
-    """Return the sum of two row gradients; a row that only one of them has is taken as it is."""
+    """Return the sum of two row gradients. A row that only one of them has is not changed."""
     return aggregate_rows(type(left), np.concatenate([left.ids, right.ids]), np.concatenate([left.rows, right.rows]))
 
 

@@ -1,10 +1,10 @@
-"""An allreduce as data: rounds of (source, destination, chunk, adds), which are proved before any rank runs them.
+"""An allreduce as data: rounds of messages (source, destination, chunk, adds), proved before any rank runs them.
 
-    ring(3) = [[(0, 1, 0, True), (1, 2, 1, True), (2, 0, 2, True)], …]      round 0: each rank sends one chunk to the
-                                                                            right, and who gets it adds it to its own
+    ring(3) = [[(0, 1, 0, True), (1, 2, 1, True), (2, 0, 2, True)], …]      round 0: each rank sends one chunk to its
+                                                                            right, where it is added to the rank's own
 
-What is only data can be printed, counted, drawn, simulated, and run on symbols: ``prove`` writes down for each rank and
-chunk which ranks' numbers are in it. At the end all must be in, each once.
+A schedule can be printed, counted, drawn, simulated, and run on symbols. ``prove`` runs it on symbols: it keeps, for
+each rank and chunk, the list of ranks whose contributions are in the sum. At the end each must be there exactly once.
 
     python -m refimpl.plain.schedule
 """
@@ -13,16 +13,17 @@ from collections import Counter
 
 
 def ring(ranks):
-    """Return the rounds of the ring allreduce (refimpl.plain.ring) on ``ranks`` ranks, as many chunks."""
+    """Return the rounds of the ring allreduce (refimpl.plain.ring) on ``ranks`` ranks, with one chunk for each rank."""
     rounds = [[(r, (r + 1) % ranks, (r - step) % ranks, True) for r in range(ranks)] for step in range(ranks - 1)]
     return rounds + [[(r, (r + 1) % ranks, (r + 1 - step) % ranks, False) for r in range(ranks)]
                      for step in range(ranks - 1)]
 
 
 def halving_doubling(ranks):
-    """Return the rounds of an allreduce in tree order, for a power of two of ranks, one microbatch each.
+    """Return the rounds of an allreduce in tree order. ranks: a power of two, each with one microbatch.
 
-    Ranks 1 apart trade halves, then ranks 2 apart halves of those, …: until rank r has chunk r whole. Then all back.
+    Ranks at distance 1 exchange halves of the vector, then ranks at distance 2 halves of those halves, and so on, until
+    rank r has the sum of chunk r. The second half of the rounds goes back the same way.
     """
     pairs = [(rank, chunk) for rank in range(ranks) for chunk in range(ranks)]
     apart = [2**k for k in range(ranks.bit_length() - 1)]
@@ -32,9 +33,9 @@ def halving_doubling(ranks):
 
 
 def run(rounds, memory, add):
-    """Run a schedule in one process. memory[rank][chunk]: what each rank has, changed in place.
+    """Run a schedule in one process. memory[rank][chunk]: the value that each rank has, changed in place.
 
-    All of a round's messages leave at once: they carry what was there before it.
+    All messages of a round leave at once, so they carry the values from before the round.
     """
     for messages in rounds:
         sent = [memory[source][chunk] for source, _, chunk, _ in messages]
@@ -43,7 +44,7 @@ def run(rounds, memory, add):
 
 
 def prove(rounds, ranks):
-    """Return chunks sent by each rank; raise ValueError unless every rank ends with every number exactly once."""
+    """Return {rank: chunks sent}. Raise ValueError unless each rank ends with each contribution exactly once."""
     memory = [[Counter([rank]) for _ in range(ranks)] for rank in range(ranks)]
     run(rounds, memory, lambda mine, came: mine + came)
     for rank, chunks in enumerate(memory):
@@ -55,14 +56,14 @@ def prove(rounds, ranks):
 
 
 def orders(rounds, ranks):
-    """Return for each chunk how rank 0's sum was added up, as text: (a+b) is (b+a), but ((a+b)+c) not (a+(b+c))."""
+    """Return for each chunk how rank 0's sum was added up, as text. (a+b) = (b+a), but ((a+b)+c) ≠ (a+(b+c))."""
     memory = [[str(rank) for _ in range(ranks)] for rank in range(ranks)]
     run(rounds, memory, lambda *two: f"({'+'.join(sorted(two))})")
     return memory[0]
 
 
 def main(ranks=4):
-    """Prove two schedules; show in which order they add. Then lose a message."""
+    """Prove two schedules and show in which order they add. Then drop a message: the proof fails."""
     for algorithm in (ring, halving_doubling):
         rounds = algorithm(ranks)
         sent = set(prove(rounds, ranks).values())

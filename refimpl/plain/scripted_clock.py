@@ -1,7 +1,7 @@
-"""Training without barriers on one rank, by a scripted clock: what a cluster would do, and the same every time.
+"""Training without barriers on one rank, with scripted computing times. Each run gives the same result.
 
-The script says how long each worker computes. The events follow in the order of time: a worker pulls, computes, pushes,
-and pulls again as soon as the owners answer.
+The script says how long each worker computes. Events are handled in order of their times: a worker pulls, computes,
+pushes, and pulls again as soon as the owners answer.
 
     python -m refimpl.plain.scripted_clock
 """
@@ -15,10 +15,11 @@ from refimpl.plain.owner import Owner
 
 
 def run(owners, shares, variables, seconds):
-    """Train by a scripted clock; return what happened: [(time, "pull" or "push", worker, clock)].
+    """Train with scripted times; return the list of events, (time, "pull" or "push", worker, clock).
 
-    seconds: of each worker's step: a list by worker, or a function of (worker, clock). Messages take no time. At one
-    time workers come in their order, each with its push and then its pull; after a push, pulls that waited go first.
+    seconds: the time that a worker computes in a step: a list with one entry for each worker, or a function of (worker,
+    clock). Messages take no time. Events of the same time are handled in worker order: first a worker's push, then its
+    pull. After a push, pulls that have waited are answered first.
     """
     of = seconds if callable(seconds) else lambda worker, clock: seconds[worker]
     steps, waiting, happened, agenda = {}, [], [], [(0.0, worker) for worker in range(len(shares))]
@@ -44,13 +45,13 @@ def run(owners, shares, variables, seconds):
 
 
 def cluster(model, data, options, workers, steps, rule="asynchronous", correction="none"):
-    """Return the owners and the workers' shares of a training, as many of both. steps: see ``consistencies``."""
+    """Return (owners, shares) of a training: one owner and one share for each worker. steps: see ``consistencies``."""
     return ([Owner(i, workers, workers, steps, model.variables, options, rule, correction) for i in range(workers)],
             [Share(model, data, options.seed, i, workers) for i in range(workers)])
 
 
 def example(workers):
-    """Return (model, data, options) of a small training for so many workers."""
+    """Return (model, data, options) of a small training for this number of workers."""
     recipe, chosen = recipe_of("lm", {"data": "synthetic", "preset": "tiny", "window": 4, "microbatch_size": 2,
                                       "microbatches": workers})
     options = Options(**{**chosen, "clip_norm": None})
@@ -58,7 +59,7 @@ def example(workers):
 
 
 def main():
-    """Draw four workers, the last of which takes 3 s for a step, the others 1 s: steps are digits, waiting is dots."""
+    """Print the steps of four workers as digits, and waiting as dots. The last needs 3 s for a step, the others 1 s."""
     model, data, options = example(4)
     for rule in ("synchronous", "backup:1", "bounded:2", "asynchronous"):
         owners, shares = cluster(model, data, options, 4, 6, rule)

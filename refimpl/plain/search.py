@@ -1,8 +1,8 @@
-"""How many partitions P? Measure a few steps at a few P, lay a curve through the samples, take its lowest point.
+"""How many partitions P? Measure a few steps with a few P, fit a curve to the samples, and take its lowest point.
 
-    t(P) = θ0 + θ1 / P + θ2 P      θ1 / P: what more partitions share or overlap.  θ2 P: what each of them costs.
+    t(P) = θ0 + θ1 / P + θ2 P      θ1 / P: work that partitions share or overlap.  θ2 P: the cost of each partition.
 
-Start at the number of machines; double P while it gets faster, then halve from the smallest tried until it gets slower.
+Start at the number of machines. Double P while steps get faster. Then halve P, from the start, until they get slower.
 Source: Parallax, section 4 (partitioning).
 
     python -m refimpl.plain.search
@@ -14,8 +14,8 @@ import numpy as np
 def search(start, largest, measure):
     """Return (best P, {P: seconds}, (θ0, θ1, θ2) or None). measure(P): mean seconds of some steps with P partitions.
 
-    Owners hold whole partitions, so the true t(P) is no smooth curve: the P that the curve says is measured, too, and
-    of all measured the fastest is taken.
+    Owners hold whole partitions, so the true t(P) is not smooth. Therefore the lowest point of the curve is measured,
+    too, and the fastest of all measured P is returned.
     """
     samples, tried, theta = {}, min(start, largest), None
     while tried:
@@ -31,7 +31,7 @@ def search(start, largest, measure):
 
 
 def following(samples, largest):
-    """Return the P to try after ``samples``, {P: seconds} in the order of their measurement; None: no more."""
+    """Return the next P to try, or None. samples: {P: seconds}, in the order of their measurement."""
     start, tried = next(iter(samples)), sorted(samples)
     if 2 * tried[-1] <= largest and (tried[-1] == start or samples[tried[-1]] < samples[tried[-2]]):
         return 2 * tried[-1]
@@ -39,16 +39,16 @@ def following(samples, largest):
         return tried[0] // 2
     if len(tried) >= 3:
         return None
-    more = round((tried[0] * tried[-1]) ** 0.5), 2 * tried[-1], tried[-1] + 1, tried[0] - 1  # a curve needs three
+    more = round((tried[0] * tried[-1]) ** 0.5), 2 * tried[-1], tried[-1] + 1, tried[0] - 1  # for three samples
     return next((p for p in more if p not in samples and 1 <= p <= largest), None)
 
 
 def fit(samples):
-    """Return (θ0, θ1, θ2) with the least squared error through {P: seconds}; θ1 and θ2 not negative: free, or zero."""
+    """Return the (θ0, θ1, θ2) with the least squared error for {P: seconds}, where θ1 and θ2 are not negative."""
     counts, seconds = np.array(list(samples), float), np.array(list(samples.values()))
     columns, found = np.stack([np.ones_like(counts), 1 / counts, counts], axis=1), []
     for free in ([0, 1, 2], [0, 1], [0, 2], [0]):
-        theta, scale = np.zeros(3), columns[:, free].max(axis=0)  # columns of one size, for smaller rounding errors
+        theta, scale = np.zeros(3), columns[:, free].max(axis=0)  # scaled columns have smaller rounding errors
         theta[free] = np.linalg.lstsq(columns[:, free] / scale, seconds, rcond=None)[0] / scale
         if min(theta[1:]) >= 0:
             found.append((((columns @ theta - seconds) ** 2).sum(), theta.tolist()))
@@ -56,7 +56,7 @@ def fit(samples):
 
 
 def main():
-    """Search on a curve whose lowest point is 11."""
+    """Search on a curve whose lowest point is at P = 11."""
     best, samples, theta = search(8, 1000, lambda partitions: 0.100 + 0.240 / partitions + 0.002 * partitions)
     for partitions, seconds in samples.items():
         print(f"P = {partitions:3}  {1e3 * seconds:.1f} ms a step")

@@ -1,11 +1,11 @@
-"""The parameter server: the rows of a sparse variable are dealt out to the ranks, each of which owns some of them.
+"""The parameter server: each row of a sparse variable is kept by one rank, its owner.
 
     pull    rank --- row numbers ---> owner          before the computation: the rows that the microbatches need
             rank <------ rows ------- owner
-    push    rank --- row gradients -> owner          after it: the owner adds up, and updates its rows alone
+    push    rank --- row gradients -> owner          after the computation: the owner adds up and updates its rows
 
-Every rank is worker and server. A rank touches few rows (the fraction α), so this moves 4 α w (N - 1) / N bytes of a
-variable of w bytes in and out of each rank; to send rows to everybody would take N / 2 times as many.
+Every rank is both a worker and an owner. A rank touches only a fraction α of the rows. For a variable of w bytes,
+4 α w (N - 1) / N bytes go in and out of each rank. To send the rows to all ranks would take N / 2 times as many.
 
     mpirun -n 4 python -m refimpl.plain.server
 """
@@ -21,9 +21,9 @@ from refimpl.plain.tree import add_up, nodes_by_rank
 
 
 class Server:
-    """One sparse variable, of which this rank keeps ``values``: the rows ``own``, and no other.
+    """One sparse variable. This rank keeps only the rows numbered ``own``; ``values`` holds them.
 
-    partitions: P; partition p holds rows p, p + P, p + 2 P, … and lies on rank p mod N. None: one for each rank.
+    partitions: P. Partition p holds rows p, p + P, p + 2 P, … and lies on rank p mod N. None: one for each rank.
     """
 
     def __init__(self, messages, variable, seed, microbatches, partitions=None):
@@ -38,12 +38,12 @@ class Server:
         return rows % self.partitions % self.messages.size
 
     def to_owners(self, rows, array, phase):
-        """Send each owner its part of ``array``, whose first axis belongs to ``rows``; return what came, by rank."""
+        """Send array[i], which belongs to row rows[i], to this row's owner; return what each rank sent here."""
         owner = self.owner_of(rows)
         return self.messages.exchange([array[owner == r] for r in range(self.messages.size)], phase)
 
     def pull(self, rows):
-        """Return rows (k,), sorted and unique, as their owners have them now: (k, d). Collective."""
+        """Return the current values (k, d) of rows (k,), which are sorted and unique. Collective."""
         wanted = self.to_owners(rows, rows, "pull row numbers")
         answers = [self.values[np.searchsorted(self.own, some)] for some in wanted]
         arrived = self.messages.exchange(answers, "pull rows")
@@ -53,10 +53,10 @@ class Server:
         return pulled
 
     def push(self, nodes, nodes_of=None):
-        """Return (places, rows): rows[i] is the gradient of values[places[i]], over all microbatches. Collective.
+        """Return (places, rows): rows[i] is the gradient of values[places[i]] over all microbatches. Collective.
 
         nodes: {(start, stop): RowGradient} of this rank's microbatches, see ``tree.form_nodes``.
-        nodes_of[r]: the names of the nodes that rank r brings; None: those of its own microbatches.
+        nodes_of[r]: the nodes that rank r sends. None: those that it forms from its own microbatches.
         """
         nodes_of = nodes_of or nodes_by_rank(self.messages.size, self.microbatches)
         nothing = RowGradient(self.own[:0], self.values[:0])
@@ -65,13 +65,13 @@ class Server:
         return np.searchsorted(self.own, total.ids), total.rows
 
     def whole(self, array):
-        """Return on every rank the whole of an array that is dealt out as ``values`` are. Collective."""
+        """Return on each rank the whole of an array that is divided among the ranks as ``values`` is. Collective."""
         rows, parts = self.messages.gather(self.own, "whole"), self.messages.gather(array, "whole")
         return np.concatenate(parts)[np.argsort(np.concatenate(rows))]
 
 
 def main(comm=MPI.COMM_WORLD):
-    """Each rank pulls three rows, and pushes a gradient of 4**rank for each of them; owners do one SGD step."""
+    """Each rank pulls three rows and pushes a gradient of 4**rank for each; the owners do one step of SGD."""
     messages = Messages(comm)
     server = Server(messages, Variable("table", (2 * comm.size, 2), sparse=True), 0, comm.size)
     rows = np.unique([0, 2 * comm.rank, 2 * comm.rank + 1])

@@ -1,12 +1,12 @@
 r"""The microbatch tree: one fixed way to add up V gradients, whoever holds which.
 
-Floating-point addition is not associative: (a + b) + c and a + (b + c) are different numbers. So that every number of
-ranks gives the same sum to the bit, everybody adds in the order of one tree over the V microbatches:
+Floating-point addition is not associative: (a + b) + c and a + (b + c) can differ in the last bit. All ranks therefore
+add in the order of one fixed tree over the V microbatches. Then every number of ranks gives the same sum, to the bit:
 
-    V = 6:         +            A node is the range of microbatches (start, stop) below it. A range is cut after the
-                 /   \          largest power of two that leaves a rest: (0, 6) = (0, 4) + (4, 6). Whoever forms a
-               +       +        sum must form a node of this tree; then it cannot matter where that happened.
-             /   \    / \
+    V = 6:         +            A node is named by the range (start, stop) of the microbatches below it. A range is cut
+                 /   \          after the largest power of two that is shorter than it: (0, 6) = (0, 4) + (4, 6). Every
+               +       +        sum that a rank forms is a node of this tree. Therefore it does not matter which rank
+             /   \    / \       forms it.
             +     +  4   5
            / \   / \
           0   1 2   3
@@ -18,20 +18,20 @@ import numpy as np
 
 
 def add_up(start, stop, nodes, add):
-    """Return the sum of microbatches [start, stop) in tree order. nodes: {(start, stop): sum}, as far as formed."""
+    """Return the sum of microbatches [start, stop) in tree order. nodes: {(start, stop): sum}, those already formed."""
     if (start, stop) in nodes:
         return nodes[start, stop]
-    middle = start + (1 << (stop - start - 1).bit_length() - 1)  # the largest power of two that leaves a rest
+    middle = start + (1 << (stop - start - 1).bit_length() - 1)  # the largest power of two below the length
     return add(add_up(start, middle, nodes, add), add_up(middle, stop, nodes, add))
 
 
 def microbatches_of(rank, ranks, microbatches):
-    """Return (start, stop): a rank's consecutive microbatches, as even as can be. Of too many ranks some have none."""
+    """Return (start, stop): a rank's consecutive microbatches. Shares differ by at most one; some may be empty."""
     return rank * microbatches // ranks, (rank + 1) * microbatches // ranks
 
 
 def cover(start, stop):
-    """Return the fewest nodes whose microbatches are [start, stop): what one who holds only these can add up."""
+    """Return the fewest nodes that cover [start, stop). A rank that has only these microbatches can form them."""
     nodes = []
     while start < stop:
         length = 1
@@ -43,18 +43,18 @@ def cover(start, stop):
 
 
 def nodes_by_rank(ranks, microbatches):
-    """Return for each rank the nodes that it forms of its own microbatches."""
+    """Return for each rank the nodes that it forms from its own microbatches."""
     return [cover(*microbatches_of(rank, ranks, microbatches)) for rank in range(ranks)]
 
 
 def form_nodes(start, gradients, add):
-    """Return {node: sum} of a rank's gradients, which are those of its microbatches from ``start`` on."""
+    """Return {node: sum} of a rank's gradients. gradients[i] belongs to microbatch start + i."""
     leaves = {(start + i, start + i + 1): gradient for i, gradient in enumerate(gradients)}
     return {node: add_up(*node, leaves, add) for node in cover(start, start + len(gradients))}
 
 
 def sum_on(ranks, leaves, add):
-    """Return the sum of all microbatches' ``leaves``, as so many ranks would form it."""
+    """Return the sum of ``leaves``, one for each microbatch, formed as this many ranks would form it."""
     nodes = {}
     for rank in range(ranks):
         start, stop = microbatches_of(rank, ranks, len(leaves))
@@ -63,7 +63,7 @@ def sum_on(ranks, leaves, add):
 
 
 def main():
-    """Add up six random gradients as 1 to 6 ranks would: one sum. From left to right it is another one."""
+    """Add up six random gradients as 1 to 6 ranks would: all sums are equal. The sum from left to right differs."""
     microbatches = 6
     gradients = np.random.default_rng(0).standard_normal((microbatches, 4)).astype(np.float32)
     for ranks in range(1, microbatches + 1):

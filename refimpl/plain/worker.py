@@ -1,4 +1,7 @@
-"""A worker pulls what its microbatches need, and computes their gradients. It does not know how anything travels."""
+"""A worker pulls the values that its microbatches need and computes their gradients.
+
+It does not know how values and gradients travel: that is the business of the strategy of each variable.
+"""
 
 from dataclasses import replace
 
@@ -10,19 +13,19 @@ from refimpl.plain.tree import microbatches_of
 
 
 class Worker:
-    """This rank's share of the global batches. model, data: see ``models``.  strategies: name -> where it lives."""
+    """This rank's share of the global batches. model, data: see ``models``.  strategies: variable name -> strategy."""
 
     def __init__(self, model, data, seed, strategies, rank, ranks):
         self.model, self.data, self.seed, self.strategies = model, data, seed, strategies
         self.first, self.stop = microbatches_of(rank, ranks, data.microbatches)
-        self.carried = {}  # microbatch -> what it carries from step to step of an epoch
+        self.carried = {}  # microbatch -> the state that it keeps from step to step of an epoch
 
     def compute(self, step):
         """Return (losses, {name: gradients}) of this rank's microbatches in a step. Collective: it pulls."""
         return self.gradients(self.pull(self.needs(step)))
 
     def needs(self, step):
-        """Begin a step; return the rows of each sparse variable that its microbatches need, each row once."""
+        """Begin a step; return {name: the sorted unique rows that its microbatches need} of the sparse variables."""
         if self.data.starts_epoch(step):
             self.carried = {v: {} for v in range(self.first, self.stop)}
         self.batches = [self.batch(step, v) for v in range(self.first, self.stop)]
@@ -33,11 +36,11 @@ class Worker:
         return self.ids
 
     def pull(self, ids):
-        """Return name -> value: all of a dense variable, rows ``ids[name]`` of a sparse one. Collective."""
+        """Return {name: value}: all of a dense variable, rows ids[name] of a sparse one. Collective."""
         return {v.name: self.strategies[v.name].pull(*[ids[v.name]] if v.sparse else []) for v in self.model.variables}
 
     def gradients(self, values):
-        """Return (losses, {name: gradients}) of the step begun, with the values that ``pull`` returned."""
+        """Return (losses, {name: gradients}) of the current step. values: what ``pull`` returned."""
         dense = {v.name: values[v.name] for v in self.model.variables if not v.sparse}
         losses, gradients = [], {v.name: [] for v in self.model.variables}
         for batch, needed in zip(self.batches, self.rows):
@@ -46,12 +49,12 @@ class Worker:
                 rows = {name: values[name][np.searchsorted(ids, needed[name])] for name, ids in self.ids.items()}
                 loss, found = self.model.loss_and_gradients(dense, rows, batch)
             losses.append(float(loss))
-            for name, gradient in found.items():  # a model may use its dense arrays again: keep copies
+            for name, gradient in found.items():  # copies, because a model may reuse its dense arrays
                 gradients[name].append(gradient if isinstance(gradient, RowGradient) else np.array(gradient))
         return losses, gradients
 
     def batch(self, step, v):
-        """Return microbatch v of a step, None if it has no examples. Its random numbers depend on nothing else."""
+        """Return microbatch v of a step, or None if it has no examples. Its random key depends on seed, step and v."""
         batch = self.data.microbatch(step, v)
         key = key_of(self.seed, "microbatch", step, v)
         return None if batch is None else replace(batch, key=key, state=self.carried[v])

@@ -159,7 +159,7 @@ def test_replicas_on_ranks_are_those_in_one_array(comm):
             assert found.dtype == np.float32 and found.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("module, words", [("async_server", "and the same of the records alone"),
+@pytest.mark.parametrize("module, words", [("async_server", "the replay of the records on one rank gives the same"),
                                            ("decentralised", "local steps ")])
 def test_the_files_show_it(comm, capfd, module, words):
     import_module(f"refimpl.plain.{module}").main(comm)

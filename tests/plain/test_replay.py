@@ -106,18 +106,18 @@ def test_damage_is_named_with_its_place():
         ([*first[:5], 7, *first[6:]], "owner 0, entry 5: there is no worker 7, only 3"),
         ([*first[:5], -1, *first[6:]], "owner 0, entry 5: there is no worker -1, only 3"),
         ([*first[:5], first[4], *first[5:]], "swapped or damaged"),
-        ([*first, 0], f"owner 0, entry {len(first)}: worker 0 pushes, which had done"),
+        ([*first, 0], f"owner 0, entry {len(first)}: worker 0 pushes, but it has finished"),
     ]:
         assert words in refused("bounded:1", [entries, *records[1:]])
-    assert "owner 0, entry 4: worker 0 pulls, whom bounded:1 lets wait" in refused("bounded:1", [[0] * 9] * WORKERS)
-    assert "worker 1 pushes, which has not pulled from all owners" in refused("asynchronous", [[1, 1], [0, 0], [2]])
+    assert "owner 0, entry 4: worker 0 pulls, but bounded:1 lets it wait" in refused("bounded:1", [[0] * 9] * WORKERS)
+    assert "worker 1 pushes, but it has not pulled from all owners" in refused("asynchronous", [[1, 1], [0, 0], [2]])
 
 
 def test_another_training_than_the_records_is_refused():
     expected, records = trained("asynchronous")
     words = refused("asynchronous", records, trained("asynchronous", seed=2)[0])
     assert f"the records give parameters {expected[:12]}…, but the training ended with" in words
-    with pytest.raises(ValueError, match="model, data or options are others"):
+    with pytest.raises(ValueError, match="model, data or options differ"):
         replay(*made("asynchronous", optimizer="sgd"), MODEL.variables, records, expected)
 
 

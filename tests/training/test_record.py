@@ -65,7 +65,7 @@ def test_who_went_too_far_ahead_is_refused():
     record = recorded("asynchronous", seed=1)
     alone = [0] * (2 * STEPS + 1) + [1] * (2 * STEPS + 1) + [2] * (2 * STEPS + 1)
     check_possible(replace(record, entries=[np.array(alone, np.uint8)] * WORKERS), "asynchronous", STEPS)
-    with pytest.raises(ValueError, match="owner 0, entry 4: worker 0 pulls, whom bounded:1 lets wait"):
+    with pytest.raises(ValueError, match="owner 0, entry 4: worker 0 pulls, but bounded:1 lets it wait"):
         check_possible(replace(record, entries=[np.array(alone, np.uint8)] * WORKERS), "bounded:1", STEPS)
 
 
@@ -110,7 +110,7 @@ def test_a_replay_that_ends_otherwise_is_refused(tmp_path):
     again = train(model, data, options=run.options_on(comm), comm=comm, replay=run)
     assert (again.parameters_sha256, again.state_sha256) == (result.parameters_sha256, result.state_sha256)
     other = replace(run, options=replace(run.options, learning_rate=0.3))
-    with pytest.raises(CollectiveError, match=f"ended with {result.parameters_sha256[:12]}….*options are others"):
+    with pytest.raises(CollectiveError, match=f"ended with {result.parameters_sha256[:12]}….*options differ"):
         train(model, data, options=other.options_on(comm), comm=comm, replay=other)
     with pytest.raises(CollectiveError, match="the training finished at step 3;"):
         train(model, data, options=replace(run.options, steps=4), comm=comm, resume=tmp_path / "run")

@@ -148,7 +148,7 @@ def _lacks(worker, owner, owners, overs, text) -> str:
     if complete < owner.pulls[worker]:
         return f"worker {worker} pulls before all owners have answered its pull before"
     ready = owner.consistency.over(owner, worker) or owner.consistency.answers(owner, worker)
-    return "" if ready else f"worker {worker} pulls, whom {text} lets wait"
+    return "" if ready else f"worker {worker} pulls, but {text} lets it wait"
 
 
 @dataclass(frozen=True)
@@ -188,5 +188,5 @@ class RecordedRun:
         """Raise ValueError unless these are the parameters, by their hash, that the run ended with. Local."""
         if found != self.record.parameters:
             raise ValueError(f"the replay of {self.directory} gives parameters {found[:12]}…, but it ended with "
-                             f"{self.record.parameters[:12]}…: its model, data or options are others than they were, "
-                             "or another version or machine computed it")
+                             f"{self.record.parameters[:12]}…: its model, data or options differ, or another version or "
+                             "machine computed it")
