@@ -48,7 +48,7 @@ class JaxModel:
         self.variables = variables_of(leaves, self.rows, dict(initial or {}))
         self.shapes = {v.name: v.shape for v in self.variables}
         self.counts = evaluate is not None
-        self.gradient = jax.jit(jax.value_and_grad(self._share_of(loss), has_aux=True))
+        self.loss, self.gradient = loss, self._gradient_of(loss)
         self.total = jax.jit(self._share_of(loss))
         self.evaluation = jax.jit(self._on_tree(evaluate)) if evaluate else self.total
 
@@ -137,6 +137,10 @@ class JaxModel:
 
         return share
 
+    def _gradient_of(self, loss):
+        """Return a function that computes ((loss / normaliser, state), gradients); it is compiled when it is called."""
+        return jax.jit(jax.value_and_grad(self._share_of(loss), has_aux=True))
+
     def _floats(self, dense, values):
         """Return (dense, rows, misses), the arrays that have gradients."""
         return ({v.name: _on_cpu(dense[v.name]) for v in self.variables if not v.sparse}, values,
@@ -153,14 +157,19 @@ class JaxModel:
 
         before = _drawn()
         with _explained():
-            effects = self.gradient.trace(*arguments, batch.normaliser).jaxpr.effects
+            traced = self.gradient.trace(*arguments, batch.normaliser)
+            again = self._gradient_of(self.loss).trace(*arguments, batch.normaliser)
         if _drawn() != before:
             raise ValueError("the loss draws from NumPy's (np.random) or Python's (random) numbers, but only when it "
                              "is compiled: they would be the same in every step, and others on each rank. Draw by "
                              "jax.random and batch.key")
-        if effects:
+        if effects := traced.jaxpr.effects:
             raise ValueError(f"the loss does more than to return a sum ({', '.join(map(str, effects))}): on each rank "
                              "it would do so for other microbatches; leave callbacks and prints out")
+        if traced.lower().as_text() != again.lower().as_text():
+            raise ValueError("the loss gives another computation each time it is compiled: it draws from a generator of "
+                             "its own, or depends on something that changes. Each rank would keep other numbers for the "
+                             "whole training. Draw by jax.random and batch.key")
         if is_mean(total, batch):
             raise ValueError(f"{WORDS}jnp.sum in place of jnp.mean")
         self.looked_at = True

@@ -79,7 +79,15 @@ def tossing(w, y):
     return (w.sum() * random.random() * y).sum()
 
 
+GENERATOR = np.random.default_rng(0)
+
+
+def drawing_by_itself(w, y):
+    return (w * GENERATOR.random(3).astype("float32")).sum() * y.sum()
+
+
 @pytest.mark.parametrize("function, said", [
+    (drawing_by_itself, "gives another computation each time it is compiled.*Draw by jax.random and batch.key"),
     (drawing, r"draws from NumPy's \(np.random\) or Python's \(random\) numbers.*Draw by jax.random and batch.key"),
     (tossing, "draws from NumPy's"),
     (lambda w, y: 1.0, "the loss is float: it must be the sum over the microbatch's examples"),
@@ -91,7 +99,7 @@ def tossing(w, y):
     (host, "the loss cannot be compiled.*compute with jnp in place of np"),
     (printing, "the loss does more than to return a sum .* leave callbacks and prints out"),
     (lambda w, y: (w * jnp.nan).sum() * y.sum(), "nan"),
-], ids=["np.random", "random", "float", "vector", "whole", "mean", "state", "branch", "numpy", "print", "nan"])
+], ids=["generator", "np.random", "random", "float", "vector", "whole", "mean", "state", "branch", "numpy", "print", "nan"])
 def test_losses_that_are_none(function, said):
     """As a user meets it: train says it."""
     with pytest.raises(CollectiveError, match=f"(?is){said}"):
