@@ -34,6 +34,8 @@ def add(parser):
     run.add_argument("--compute", type=seconds, metavar="SECONDS",
                      help="of a worker's computation in a step (default 0.1): this, --slow-rank and --consistency "
                      "predict trainings without barriers")
+    run.add_argument("--channel", action="store_true",
+                     help="print the slots of a tensor channel, too: static, bounded or dynamic, their bytes")
     run.add_argument("--output", type=file, metavar="FILE", help="write the plan there, for train --plan FILE")
     run.add_argument("--json", action="store_true", help="print one JSON object")
     net = parser.add_argument_group("network")
@@ -45,17 +47,20 @@ def add(parser):
 def run(given: dict) -> int:
     """Choose; print the plan, and write it where asked to."""
     from refimpl.cli.layers import print_layers
+    from refimpl.plan.channel import rows_of_table, transfers_of
     from refimpl.plan.layers import report
     from refimpl.plan.report import as_data
 
-    model, network = named_model(given), _network(given)
+    model, network, channel = named_model(given), _network(given), given.pop("channel", False)
     chosen = _choose(model, given, network)
     stragglers, layers = _stragglers(given, chosen), report.layered(chosen, given.get("compute", 0.0))
+    slots = transfers_of(chosen.plan, chosen.predictor) if channel else None
     if path := given.get("output"):
         _write(path, chosen.plan)
     if given.get("json"):
         told = {} if stragglers is None else {"without_barriers": [asdict(each) for each in stragglers]}
         told |= {} if layers is None else {"layered": report.as_data(layers)}
+        told |= {} if slots is None else {"channel": [slot._asdict() for slot in slots]}
         print(json.dumps({**as_data(chosen), **told}))
         return 0
     print_table(model, chosen)
@@ -63,6 +68,8 @@ def run(given: dict) -> int:
         print_layers(model, chosen, layers)
     if stragglers is not None:
         print_stragglers(stragglers, *_computation(given), chosen)
+    if slots is not None:
+        print_slots(rows_of_table(slots))
     if path:
         named = f"--model {model}" if is_own(model) else model
         print(f"The plan: {path}. Follow it, edited or not: train {named} --microbatches "
@@ -142,6 +149,18 @@ def print_table(model: str, chosen):
     out.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
     for line in OPERATIONS:
         out.print(f"- {line}", highlight=False)
+
+
+def print_slots(rows):
+    """Print the slots of a tensor channel, those of a variable, phase and kind in a row. Local."""
+    out = console(160)
+    out.print(table_of("slots of a tensor channel", ("variable", "phase", "kind", "form", "slots", "largest, bytes",
+                                                     "bytes a step", "longest, ms"),
+                       [(name, phase, kind, form, f"{count:,}", f"{largest:,}", f"{nbytes:,}", f"{1e3 * seconds:,.4g}")
+                        for name, phase, kind, form, count, largest, nbytes, seconds in rows],
+                       ("variable", "phase", "kind", "form")))
+    out.print("A slot is of a pair of ranks. Static: the plan fixes the shape; n + 16 bytes. Bounded: few rows at most; "
+              "n + 24. Dynamic: the slot says the shape, and the reader fetches the tensor; n + 48.", highlight=False)
 
 
 def print_stragglers(predictions, compute: float, slow, chosen):
