@@ -1,4 +1,7 @@
-"""The command line: thin, talks to people. Each subcommand is a file with ``add`` (its options) and ``run``."""
+"""The command line: thin, talks to people. Each subcommand is a file with ``add`` (its options) and ``run``.
+
+asked/ is what their options have in common, told/ what they print.
+"""
 
 import argparse
 import importlib
@@ -7,7 +10,7 @@ import signal
 import sys
 import traceback
 
-from refimpl.cli.parser import Parser
+from refimpl.cli.asked.parser import Parser
 from refimpl.transport.job import end_job, leave
 
 COMMANDS = ("train", "run", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance",

@@ -9,8 +9,8 @@ import json
 import math
 
 from models.registry import entries
-from refimpl.cli.tables import console, table_of
-from refimpl.cli.values import file, listed, nonempty, seconds, whole
+from refimpl.cli.told.tables import console, table_of
+from refimpl.cli.asked.values import file, listed, nonempty, seconds, whole
 from refimpl.collectives.units import BYTES, parse, size_name
 from refimpl.transport.host import memory
 

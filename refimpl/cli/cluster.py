@@ -11,7 +11,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from models.registry import MODELS
-from refimpl.cli.values import listed, nonempty, seconds, whole
+from refimpl.cli.asked.values import listed, nonempty, seconds, whole
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.transport.launch import LaunchError
 

@@ -3,7 +3,7 @@
 import json
 
 from refimpl.cli import exactness, simulate, trees
-from refimpl.cli.values import file, whole
+from refimpl.cli.asked.values import file, whole
 
 HELP = "look at collective algorithms: properties proved of them, pictures, rounding errors, times, trees"
 REFUSALS = (ValueError, OSError)

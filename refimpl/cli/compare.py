@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from models.registry import entry_of
-from refimpl.cli.options import add_model, add_training_options, named_model
-from refimpl.cli.tables import console, table_of
-from refimpl.cli.said import READ_IN_PLACE, kinds_told
-from refimpl.cli.values import nonempty, whole
+from refimpl.cli.asked.options import add_model, add_training_options, named_model
+from refimpl.cli.told.tables import console, table_of
+from refimpl.cli.told.said import READ_IN_PLACE, kinds_told
+from refimpl.cli.asked.values import nonempty, whole
 from refimpl.training.run.directory import free_name, read_result
 from refimpl.transport.launch import LaunchError, launch
 

@@ -4,7 +4,7 @@ import json
 from functools import partial
 from pathlib import Path
 
-from refimpl.cli.values import file, nonempty, seconds, whole
+from refimpl.cli.asked.values import file, nonempty, seconds, whole
 from refimpl.conformance.traces.golden import NAMES
 
 HELP = "hold any implementation's numbers against ours, and name the bug"

@@ -3,8 +3,8 @@
 import json
 from dataclasses import asdict
 
-from refimpl.cli.tables import table_of
-from refimpl.cli.values import whole
+from refimpl.cli.told.tables import table_of
+from refimpl.cli.asked.values import whole
 
 HELP = "print each algorithm's rounding errors in ULP, and against the proved bound"
 

@@ -9,8 +9,8 @@ import importlib
 import sys
 from functools import partial
 
-from refimpl.cli.tables import console, table_of
-from refimpl.cli.values import nonempty
+from refimpl.cli.told.tables import console, table_of
+from refimpl.cli.asked.values import nonempty
 from refimpl.experiments import trees
 from refimpl.experiments.cells.report import WORDS, opened, run_studies
 from refimpl.experiments.mesh import HEAD, PARTS

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from models.registry import is_own
-from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
+from refimpl.cli.asked.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.simulate import add_network_options, network_from
-from refimpl.cli.tables import console, table_of
-from refimpl.cli.values import file, nonempty, seconds, whole
+from refimpl.cli.told.tables import console, table_of
+from refimpl.cli.asked.values import file, nonempty, seconds, whole
 
 HELP = "which strategy each variable should have: bytes and predicted time of each, choice and reason"
 REFUSALS = (ValueError, OSError)
@@ -46,7 +46,7 @@ def add(parser):
 
 def run(given: dict) -> int:
     """Choose; print the plan, and write it where asked to."""
-    from refimpl.cli.layers import print_layers
+    from refimpl.cli.told.layers import print_layers
     from refimpl.plan.channel import rows_of_table, transfers_of
     from refimpl.plan.layers import report
     from refimpl.plan.report import as_data

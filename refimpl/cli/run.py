@@ -6,7 +6,7 @@ python -m refimpl run -n 4 --restarts 3 -- train MODEL --output runs/model --che
 import argparse
 from pathlib import Path
 
-from refimpl.cli.values import nonempty, whole
+from refimpl.cli.asked.values import nonempty, whole
 from refimpl.transport.launch import LaunchError
 
 HELP = "train on N ranks, and start again from the newest checkpoint when ranks or machines are lost"

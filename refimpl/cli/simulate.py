@@ -3,8 +3,8 @@
 import argparse
 import json
 
-from refimpl.cli.tables import table_of
-from refimpl.cli.values import listed, nonempty, whole
+from refimpl.cli.told.tables import table_of
+from refimpl.cli.asked.values import listed, nonempty, whole
 from refimpl.collectives.units import BYTES, SECONDS, parse
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"

@@ -4,7 +4,7 @@ import json
 
 from kernels.svm.definition import KINDS, KernelFunction
 from models.svm.solver import ELIMINATIONS, SELECTIONS, SvmOptions
-from refimpl.cli.values import nonempty, real, whole
+from refimpl.cli.asked.values import nonempty, real, whole
 from refimpl.transport import CollectiveError
 
 HELP = "support vector machines: mpirun -n N python -m refimpl svm train FILE"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from models.registry import MODELS, entry_of
 from refimpl.plan.plan import SYNCHRONOUS
-from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
-from refimpl.cli.progress import StepProgress
-from refimpl.cli.said import introduce, plot_search, plot_staleness_of, print_result
-from refimpl.cli.values import nonempty, seconds, steps_or_seconds, whole
+from refimpl.cli.asked.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
+from refimpl.cli.told.progress import StepProgress
+from refimpl.cli.told.said import introduce, plot_search, plot_staleness_of, print_result
+from refimpl.cli.asked.values import nonempty, seconds, steps_or_seconds, whole
 from refimpl.transport import CollectiveError
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting, watch_heartbeats
 

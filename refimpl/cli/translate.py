@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from refimpl.cli.values import whole
+from refimpl.cli.asked.values import whole
 
 HELP = "translate sentences with a trained model: python -m refimpl translate RUN \"three thousand two hundred and four\""
 REFUSALS = (ValueError, OSError)

@@ -2,7 +2,7 @@
 
 import json
 
-from refimpl.cli.values import file, nonempty, whole
+from refimpl.cli.asked.values import file, nonempty, whole
 
 HELP = "pack trees into the links of a network: rate, proof, trees, load"
 KINDS = ("allreduce", "allgather", "reduce-scatter")

@@ -4,7 +4,7 @@ import numpy as np
 
 from refimpl.pictures.picture import BLACK, BLUE, GREEN, GREY, ORANGE, Picture, figure_in_style, picture_of, table
 from refimpl.plan.choose import Chosen
-from refimpl.plan.search import Fit
+from refimpl.plan.partitions.search import Fit
 from refimpl.plan.strategy import names_of, strategy_of
 
 COLOURS = {"green": GREEN, "blue": BLUE, "orange": ORANGE, "black": BLACK}

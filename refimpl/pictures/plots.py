@@ -4,7 +4,6 @@ from pathlib import Path
 
 from refimpl.collectives.units import size_name
 from refimpl.pictures.picture import BLACK, BLUE, ORANGE, SKY, VERMILION, figure_in_style, line_style
-from refimpl.pictures.plans import draw_search_on
 from refimpl.training.run.directory import read_metrics
 
 WIDTHS = (3.2, 2.2, 1.6, 1.2)
@@ -33,6 +32,8 @@ def plot_partition_search(found: dict, path: Path) -> Path:
 
     found: see ``PartitionTrials.to_json``.  x: P, logarithmic; y: milliseconds of a step.
     """
+    from refimpl.pictures.plans import draw_search_on  # plans load MPI, which options must be read without
+
     with figure_in_style() as (figure, axes):
         draw_search_on(axes, found)
         figure.savefig(path, dpi=150)

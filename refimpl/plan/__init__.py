@@ -4,7 +4,7 @@ plan.py is the data, make.py makes it, choose.py chooses it, cost.py has its exa
 mesh/ says which layers should be data-, model- or hybrid-parallel.
 """
 
-from refimpl.plan.balance import imbalance, owner_loads
+from refimpl.plan.partitions.balance import imbalance, owner_loads
 from refimpl.plan.cost import ledger_keys, predict_crossing, predict_step
 from refimpl.plan.make import ARCHITECTURES, make_plan
 from refimpl.plan.plan import Placement, Plan

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.plan.balance import owner_loads
+from refimpl.plan.partitions.balance import owner_loads
 from refimpl.plan.make import make_plan
 from refimpl.plan.sample import Sample
 from refimpl.transport.machines import Machines

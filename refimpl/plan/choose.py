@@ -17,7 +17,7 @@ from models.layer import Layer
 from refimpl.collectives.auto import choose_algorithm
 from refimpl.collectives.simulation.network import Network
 from refimpl.gradients import Layout
-from refimpl.plan.balance import imbalance, owner_loads
+from refimpl.plan.partitions.balance import imbalance, owner_loads
 from refimpl.plan.make import ARCHITECTURES, AS_DENSE, make_plan
 from refimpl.plan.plan import Plan
 from refimpl.plan.predict import Predictor

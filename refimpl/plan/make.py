@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from refimpl.gradients import Layout
-from refimpl.plan.balance import by_popularity
+from refimpl.plan.partitions.balance import by_popularity
 from refimpl.plan.codecs import codecs_of
 from refimpl.plan.plan import Placement, Plan
 from refimpl.plan.strategy import Strategy, strategy_of

@@ -1,7 +1,7 @@
 """Rounds of an exchange of rows: while what came in one is worked on, the next is under way.
 
 An owner's partitions are exchanged one after the other, small ones together: that is what more partitions gain, θ1 / P
-of the search (``refimpl.plan.search``).
+of the search (``refimpl.plan.partitions.search``).
 """
 
 from itertools import pairwise

@@ -10,8 +10,8 @@ from models import Variable
 from models.recipe import Recipe
 import refimpl.strategies  # noqa: F401  (a plan knows the strategies that were imported)
 from refimpl.cli import main
-from refimpl.cli.options import with_plan
-from refimpl.cli.said import introduce
+from refimpl.cli.asked.options import with_plan
+from refimpl.cli.told.said import introduce
 from refimpl.cli.train import _changes
 from refimpl.plan import make_plan
 from refimpl.training.options import Options

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from refimpl.cli import main
-from refimpl.cli.values import slowed
+from refimpl.cli.asked.values import slowed
 from refimpl.plan import Plan
 
 TINY = ["plan", "lm", "--data", "synthetic:300", "--preset", "tiny",

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from refimpl.cli import main
-from refimpl.cli.said import READ_IN_PLACE, kinds_told
+from refimpl.cli.told.said import READ_IN_PLACE, kinds_told
 from refimpl.cli.train import _prepare
 from refimpl.transport.launch import launch, mpirun_command
 

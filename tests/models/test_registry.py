@@ -13,7 +13,7 @@ from models.recipe import Recipe, build, recipe_of
 from models.registry import MODELS, entries, entry_of, workloads_for
 from refimpl.cli import main
 from refimpl.cli.compare import _print_table
-from refimpl.cli.said import READ_IN_PLACE
+from refimpl.cli.told.said import READ_IN_PLACE
 from refimpl.experiments.bench import step
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 from refimpl.pictures.plots import plot_partition_search
 from refimpl.pictures.plans import draw_search, fit_of
-from refimpl.plan.search import Fit, PartitionSearch
+from refimpl.plan.partitions.search import Fit, PartitionSearch
 
 CURVE = Fit(0.1, 0.4, 0.01)
 

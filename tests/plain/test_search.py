@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 from refimpl.plain.search import fit, following, search
-from refimpl.plan.search import PartitionSearch, fit_curve
+from refimpl.plan.partitions.search import PartitionSearch, fit_curve
 
 
 def both(start, largest, measure):

@@ -7,7 +7,7 @@ import pytest
 from models import Uniform, Variable
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan import Plan, make_plan, predict_step
-from refimpl.plan.balance import owner_loads
+from refimpl.plan.partitions.balance import owner_loads
 from refimpl.plan.cost import together
 from refimpl.plan.parts import rows_of
 from refimpl.plan.predict import Predictor

@@ -7,7 +7,7 @@ import pytest
 
 from models import Variable
 from refimpl.plan import ARCHITECTURES, Plan, imbalance, make_plan, owner_loads
-from refimpl.plan.balance import owned_bytes
+from refimpl.plan.partitions.balance import owned_bytes
 from refimpl.plan.make import with_partitions
 
 VARIABLES = [Variable("a", (100,)), Variable("rows", (50, 4), sparse=True), Variable("b", (60,)), Variable("c", (50,)),

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from refimpl.plan.search import Fit, PartitionSearch, fit_curve
+from refimpl.plan.partitions.search import Fit, PartitionSearch, fit_curve
 
 
 def walk(search, seconds, fits=lambda p: True):

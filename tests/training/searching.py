@@ -5,7 +5,7 @@ from pathlib import Path
 
 from toys import WORKS, make_options
 
-from refimpl.plan.search import Fit
+from refimpl.plan.partitions.search import Fit
 from refimpl.training import session
 from refimpl.transport import CollectiveError
 

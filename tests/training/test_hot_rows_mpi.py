@@ -10,7 +10,7 @@ from test_bytes_mpi import check
 from toys import answer, answer_of, make_options, make_trainer, refusal, whole_state
 
 from refimpl.plan import ledger_keys
-from refimpl.plan.balance import owned_bytes
+from refimpl.plan.partitions.balance import owned_bytes
 from refimpl.plan.make import with_partitions
 from refimpl.strategies.hot_rows import HotRowsExchange, with_hot_rows
 from refimpl.training import trainer as trainer_module

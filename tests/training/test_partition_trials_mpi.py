@@ -7,9 +7,9 @@ import pytest
 from mpi4py import MPI
 from toys import WORKS, answer, answer_of, make_options, make_trainer, refusal
 
-from refimpl.plan.balance import owned_bytes
+from refimpl.plan.partitions.balance import owned_bytes
 from refimpl.plan.make import with_partitions
-from refimpl.plan.search import Fit
+from refimpl.plan.partitions.search import Fit
 from refimpl.strategies.server import ServedRowsExchange
 from refimpl.training.planning import partition_trials as trials_module
 from refimpl.training.planning.partition_trials import PartitionTrials, repartition

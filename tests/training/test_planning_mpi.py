@@ -7,7 +7,7 @@ import pytest
 from toys import WORKS, answer, cnn_data, lm_data, make_options, make_trainer, refusal, toy_data
 
 from refimpl.plan import Plan, make_plan
-from refimpl.plan.balance import by_popularity
+from refimpl.plan.partitions.balance import by_popularity
 from refimpl.plan.sample import take_sample
 from refimpl.training.run.directory import read_metrics
 from refimpl.training.session import train

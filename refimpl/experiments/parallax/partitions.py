@@ -8,7 +8,7 @@ from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cells.proportions import slowdown_of
 from refimpl.experiments.parallax.study import Context
-from refimpl.plan.search import fit_curve
+from refimpl.plan.partitions.search import fit_curve
 
 NAME = "partitions"
 RATE = "100mbit"

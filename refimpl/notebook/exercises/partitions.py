@@ -3,7 +3,7 @@
 import numpy as np
 
 from refimpl.notebook.exercises import answered, exercise, right, wrong
-from refimpl.plan.search import fit_curve
+from refimpl.plan.partitions.search import fit_curve
 from refimpl.server.partition import Partitioning
 
 SAMPLES = {1: 10.0, 2: 7.0, 4: 7.0}

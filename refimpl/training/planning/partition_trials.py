@@ -14,9 +14,9 @@ import numpy as np
 from kernels.update import OPTIMIZERS
 from refimpl.json_file import shaped
 from refimpl.plan import Plan
-from refimpl.plan.balance import owned_bytes
+from refimpl.plan.partitions.balance import owned_bytes
 from refimpl.plan.make import with_partitions
-from refimpl.plan.search import PartitionSearch
+from refimpl.plan.partitions.search import PartitionSearch
 from refimpl.transport.ledger import Ledger
 
 

@@ -13,7 +13,7 @@ from refimpl.collectives.auto import choose_algorithm
 from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.simulation.calibrate import network_of
 from refimpl.plan import make_plan
-from refimpl.plan.balance import by_popularity
+from refimpl.plan.partitions.balance import by_popularity
 from refimpl.plan.choose import choose_plan
 from refimpl.plan.layers.auto import choose_mesh, meshes
 from refimpl.plan.make import summed_by

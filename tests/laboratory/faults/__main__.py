@@ -13,8 +13,8 @@ from faults import KINDS
 from faults.report import HEADINGS, again, failures, rows_of, write_report
 from faults.run import run_trials
 from faults.trial import draw
-from refimpl.cli.tables import console, table_of
-from refimpl.cli.values import whole
+from refimpl.cli.told.tables import console, table_of
+from refimpl.cli.asked.values import whole
 
 
 def main(arguments=None) -> int:

@@ -6,7 +6,7 @@ import sys
 from rich.markup import escape
 
 from mutants.run import run_mutants
-from refimpl.cli.tables import console, table_of
+from refimpl.cli.told.tables import console, table_of
 
 
 def main(arguments=None) -> int:

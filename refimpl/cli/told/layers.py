@@ -1,6 +1,6 @@
 """The tables of a model's layers: data-, model- or hybrid-parallel, and the mesh of all ranks."""
 
-from refimpl.cli.tables import console, table_of
+from refimpl.cli.told.tables import console, table_of
 
 
 def print_layers(model: str, chosen, found):

@@ -8,8 +8,8 @@ from functools import partial
 from models.data import source_names
 from models.own import DEFAULTS as OWN
 from models.registry import MODELS, entries, is_own
-from refimpl.cli.parser import none_of
-from refimpl.cli.values import nonempty, real, slowed, whole
+from refimpl.cli.asked.parser import none_of
+from refimpl.cli.asked.values import nonempty, real, slowed, whole
 from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, TREES
 from refimpl.collectives.schedule import NCCL
 from refimpl.plain.consistencies import CONSISTENCIES, DECENTRALISED

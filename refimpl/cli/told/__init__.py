@@ -1,0 +1,1 @@
+"""What commands tell people on the terminal: tables, progress, and what a training says."""
