@@ -22,23 +22,24 @@ REFUSALS = ()
 
 def add(parser):
     """Add the options."""
-    parser.add_argument("--machines", type=whole(), metavar="M")
+    parser.add_argument("--machines", type=whole(), metavar="M", help="number of machines")
     parser.add_argument("--links", type=nonempty, metavar="NETWORK",
-                        help="in place of --machines: those of a network without switches (see collectives trees), "
-                             "each link a cable; --rate is then what one of rate 1 carries")
-    parser.add_argument("--ranks-per-machine", type=whole(), default=1, metavar="R", help="default 1")
+                        help="in place of --machines: a network without switches (see collectives trees), in which "
+                             "each link is a cable; --rate is then the rate of a link of capacity 1")
+    parser.add_argument("--ranks-per-machine", type=whole(), default=1, metavar="R",
+                        help="ranks on each machine (default 1)")
     speed = parser.add_mutually_exclusive_group(required=True)
-    speed.add_argument("--rate", metavar="RATE", help="of every machine's network card, in and out: 200mbit, 1gbit")
-    speed.add_argument("--rates", type=listed, metavar="RATE,RATE,...", help="one for each machine")
+    speed.add_argument("--rate", metavar="RATE", help="rate of each machine's network card, in and out: 200mbit, 1gbit")
+    speed.add_argument("--rates", type=listed, metavar="RATE,RATE,...", help="one rate for each machine")
     parser.add_argument("--slow", action="append", default=[], metavar="MACHINE=RATE@SECONDS",
-                        help="give a machine another rate, so long after the start (repeatable)")
+                        help="change the rate of a machine this many seconds after the start; may be repeated")
     parser.add_argument("--cut", action="append", default=[], metavar="MACHINE@SECONDS",
-                        help="pull a machine's cable, so long after the start (repeatable)")
+                        help="cut the cable of a machine this many seconds after the start; may be repeated")
     parser.add_argument("--timeout", type=seconds, default=None, metavar="SECONDS",
-                        help="end the job then, with status 124")
+                        help="end the job after this time, with exit status 124")
     parser.add_argument("--json", action="store_true", default=False,
-                        help="print only one JSON object: exit status, seconds, bytes of each card, a training's "
-                             "account, the job's output")
+                        help="print one JSON object with the exit status, seconds, bytes of each card, the result of "
+                             "a training, and the output of the job")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- COMMAND",
                         help="a command of refimpl, or -m MODULE, -c CODE or SCRIPT.py with arguments")
 

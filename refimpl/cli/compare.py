@@ -26,7 +26,7 @@ def add(parser):
     add_model(parser)
     parser.add_argument("--ranks", type=whole(), metavar="N", help="ranks to start (default 4)")
     parser.add_argument("--output", type=nonempty, metavar="DIR",
-                        help="where the run directories go (default runs/compare-MODEL)")
+                        help="directory for the run directories (default runs/compare-MODEL)")
     parser.add_argument("--json", action="store_true", help="print only the results, as one JSON object")
     add_training_options(parser)
 

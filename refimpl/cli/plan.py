@@ -25,22 +25,21 @@ def add(parser):
     add_training_options(parser)
     add_consistency(parser)
     run = parser.add_argument_group("plan")
-    run.add_argument("--ranks", type=whole(), default=4, metavar="N", help="default 4")
+    run.add_argument("--ranks", type=whole(), default=4, metavar="N", help="number of ranks (default 4)")
     run.add_argument("--machines", type=whole(), metavar="M",
-                     help="that share out the ranks (default 1; with --rate or --rates, which are of their cards, one a "
-                     "rank)")
+                     help="number of machines (default 1; with --rate or --rates, one for each rank)")
     run.add_argument("--sampled-steps", type=whole(), default=4, metavar="N",
-                     help="whose rows are looked at (default 4)")
+                     help="count the rows that the first N steps touch (default 4)")
     run.add_argument("--compute", type=seconds, metavar="SECONDS",
-                     help="of a worker's computation in a step (default 0.1): this, --slow-rank and --consistency "
-                     "predict trainings without barriers")
+                     help="time that a worker computes in a step (default 0.1). With --slow-rank and --consistency it "
+                     "predicts trainings without barriers")
     run.add_argument("--channel", action="store_true",
                      help="print the slots of a tensor channel, too: static, bounded or dynamic, their bytes")
-    run.add_argument("--output", type=file, metavar="FILE", help="write the plan there, for train --plan FILE")
+    run.add_argument("--output", type=file, metavar="FILE", help="write the plan to FILE, for train --plan FILE")
     run.add_argument("--json", action="store_true", help="print one JSON object")
     net = parser.add_argument_group("network")
     net.add_argument("--network", type=nonempty, metavar="FILE",
-                     help="as it was measured: network.json of a run on these machines")
+                     help="the measured network: network.json of a run on these machines")
     add_network_options(net)
 
 

@@ -11,12 +11,12 @@ HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
 _ITEMSIZE = 4
 RATE = "200mbit"
 NETWORK_OPTIONS = {  # beside --rate, in Network's order: name -> units, default, what it is
-    "latency": (SECONDS, "50us", "between machines"),
-    "latency-within": (SECONDS, "1us", "within a machine"),
-    "memory": (BYTES, "5GB", "bytes/s within a machine"),
-    "reduction": (BYTES, "4GB", "bytes/s a rank adds"),
-    "overhead": (SECONDS, "0us", "of a rank for each message"),
-    "burst": (BYTES, "0", "that a rested card lets through at once"),
+    "latency": (SECONDS, "50us", "latency between machines"),
+    "latency-within": (SECONDS, "1us", "latency within a machine"),
+    "memory": (BYTES, "5GB", "bytes that a machine copies in a second"),
+    "reduction": (BYTES, "4GB", "bytes that a rank adds up in a second"),
+    "overhead": (SECONDS, "0us", "processor time of a rank for each message"),
+    "burst": (BYTES, "0", "bytes that an idle card sends at once, before its rate applies"),
 }
 
 
@@ -25,15 +25,17 @@ def add(parser):
     from refimpl.collectives.choose import ALGORITHMS
 
     parser.add_argument("algorithms", nargs="*", default=(), metavar="ALGORITHM",
-                        help=f"{', '.join(ALGORITHMS)}; all; one or more")
-    parser.add_argument("--ranks", type=whole(), metavar="N")
-    parser.add_argument("--ranks-per-machine", type=whole(), default=1, metavar="K", help="default 1")
-    parser.add_argument("--bytes", default="16MiB", metavar="SIZE", help="of the float32 vector (default 16MiB)")
-    parser.add_argument("--segments", type=whole(), default=1, metavar="S", help="of each chunk, pipelined (default 1)")
+                        help=f"one or more of {', '.join(ALGORITHMS)}; or all")
+    parser.add_argument("--ranks", type=whole(), metavar="N", help="number of ranks")
+    parser.add_argument("--ranks-per-machine", type=whole(), default=1, metavar="K",
+                        help="ranks on each machine (default 1)")
+    parser.add_argument("--bytes", default="16MiB", metavar="SIZE", help="size of the float32 vector (default 16MiB)")
+    parser.add_argument("--segments", type=whole(), default=1, metavar="S",
+                        help="cut each chunk into S pipelined segments (default 1)")
     net = parser.add_argument_group("network")
     net.add_argument("--links", type=nonempty, metavar="NETWORK",
-                     help="of links in place of cards, a name or a JSON file, as of collectives trees; --rate is then "
-                          "what a link of rate 1 carries")
+                     help="a network of links in place of cards: a name or a JSON file (see collectives trees). "
+                          "--rate is then the rate of a link of capacity 1")
     add_network_options(net)
     parser.add_argument("--check", action="store_true", help="compare with times measured on emulated clusters")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -43,8 +45,8 @@ def add_network_options(net):
     """Add what ``network_from`` reads."""
     speed = net.add_mutually_exclusive_group()
     speed.add_argument("--rate", default=argparse.SUPPRESS,
-                       help=f"of each machine's card, in and out: {RATE} (default), 10gbit")
-    speed.add_argument("--rates", type=listed, metavar="RATE,RATE,...", help="one for each machine")
+                       help=f"rate of each machine's network card, in and out, e.g. 10gbit (default {RATE})")
+    speed.add_argument("--rates", type=listed, metavar="RATE,RATE,...", help="one rate for each machine")
     for name, (units, default, what) in NETWORK_OPTIONS.items():
         net.add_argument(f"--{name}", default=default, metavar="TIME" if units is SECONDS else "SIZE",
                          help=f"{what} (default {default})")

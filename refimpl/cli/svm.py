@@ -17,25 +17,27 @@ def add(parser):
     train = actions.add_parser("train", help="train on a file of LIBSVM's text format",
                                description="Train on a file of LIBSVM's text format; the same bits on any number of "
                                            "ranks.")
-    train.add_argument("file", metavar="FILE", type=nonempty, help="a sample in each line: LABEL FEATURE:VALUE …")
-    train.add_argument("--output", metavar="MODEL", type=nonempty, help="write the trained machine there")
-    train.add_argument("--c", type=real(above=True), default=1.0, help="largest weight of a sample (default 1)")
-    train.add_argument("--kernel", choices=KINDS, default="gaussian", help="default gaussian")
-    train.add_argument("--gamma", type=real(above=True), help="of the kernel (default 1 / features)")
-    train.add_argument("--degree", type=whole(), default=3, help="of the polynomial (default 3)")
-    train.add_argument("--constant", type=real(), default=0.0, help="of the polynomial (default 0)")
+    train.add_argument("file", metavar="FILE", type=nonempty,
+                       help="the samples, one in each line: LABEL FEATURE:VALUE …")
+    train.add_argument("--output", metavar="MODEL", type=nonempty, help="write the trained machine to this file")
+    train.add_argument("--c", type=real(above=True), default=1.0, help="the largest weight of a sample, C (default 1)")
+    train.add_argument("--kernel", choices=KINDS, default="gaussian", help="the kernel (default gaussian)")
+    train.add_argument("--gamma", type=real(above=True), help="γ of the kernel (default 1 / number of features)")
+    train.add_argument("--degree", type=whole(), default=3, help="degree of the polynomial kernel (default 3)")
+    train.add_argument("--constant", type=real(), default=0.0, help="constant of the polynomial kernel (default 0)")
     train.add_argument("--tolerance", type=real(above=True), default=1e-3,
-                       help="half the gap at the end (default 1e-3)")
+                       help="stop when half the optimality gap is below this (default 1e-3)")
     train.add_argument("--selection", choices=SELECTIONS, default="second",
-                       help="of a pair by first or second order (default second)")
+                       help="select pairs by first-order or second-order information (default second)")
     train.add_argument("--elimination", choices=ELIMINATIONS, default="multi",
-                       help="of samples that cannot become support vectors (default multi)")
-    train.add_argument("--period", type=whole(), default=1000, help="iterations between eliminations (default 1000)")
+                       help="when to leave out samples that cannot become support vectors (default multi)")
+    train.add_argument("--period", type=whole(), default=1000,
+                       help="iterations between two eliminations (default 1000)")
     train.add_argument("--cache", type=whole(), default=200, metavar="MB",
-                       help="kernel rows that a rank keeps, in megabytes (default 200)")
+                       help="memory on each rank for kernel rows, in megabytes (default 200)")
     predict = actions.add_parser("predict", help="predict the labels of a file", description="Print the label of each "
                                  "sample of a file, and how many are as the file says.")
-    predict.add_argument("model", metavar="MODEL", type=nonempty, help="what svm train has written")
+    predict.add_argument("model", metavar="MODEL", type=nonempty, help="a file that svm train has written")
     predict.add_argument("file", metavar="FILE", type=nonempty, help="samples in LIBSVM's text format")
     for each in (train, predict):
         each.add_argument("--json", action="store_true", help="print one JSON object")

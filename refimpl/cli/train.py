@@ -39,25 +39,25 @@ def add(parser):
                      help="run directory (default runs/MODEL-ARCHITECTURE, the next free name)")
     run.add_argument("--no-output", action="store_true", help="write no files")
     run.add_argument("--resume", type=nonempty, metavar="DIR", action=instead,
-                     help="continue from the newest checkpoint in DIR, on any number of ranks (without barriers "
-                          "on as many); it knows its model, data and options")
+                     help="continue from the newest checkpoint in DIR, with its model, data and options, on any "
+                          "number of ranks (without barriers on the same number)")
     run.add_argument("--replay", type=nonempty, metavar="DIR", action=instead,
-                     help="do the run without barriers in DIR once more, by its record: the same parameters to the "
-                          "bit, on as many ranks or on one")
+                     help="repeat the run without barriers in DIR from its record, on the same number of ranks or on "
+                          "one: it gives the same bits")
     run.add_argument("--checkpoint-every", type=steps_or_seconds, metavar="N",
-                     help="steps between checkpoints, or seconds: 30s (always one at the end)")
+                     help="write a checkpoint every N steps, or every 30s for N = 30s (and at the end)")
     run.add_argument("--evaluate-every", type=whole(), metavar="N",
-                     help="steps between evaluations (always one at the end)")
-    run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
+                     help="evaluate on held-out data every N steps (and at the end)")
+    run.add_argument("--trace", action="store_true", help="write trace.json with a timeline of all ranks, for Perfetto")
     run.add_argument("--timeout", type=seconds, metavar="SECONDS",
-                     help="how long a rank waits for another that does not come before it ends the run (default 300)")
-    run.add_argument("--checkpoint-on-signal", action="store_true", help="SIGINT (Ctrl-C), SIGTERM or SIGHUP end the "
-                     "run after the step at hand and one more checkpoint; a second one at once")
-    run.add_argument("--survive", action="store_true", help="go on without ranks that die, with the same bits: under "
-                     "mpirun --with-ft ulfm (Open MPI)")
+                     help="end the run when a rank has waited this long for another (default 300)")
+    run.add_argument("--checkpoint-on-signal", action="store_true", help="on SIGINT (Ctrl-C), SIGTERM or SIGHUP, "
+                     "finish the step and write a checkpoint, then end; a second signal ends the run at once")
+    run.add_argument("--survive", action="store_true", help="go on without ranks that die, with the same bits. It "
+                     "needs Open MPI: mpirun --with-ft ulfm")
     run.add_argument("--backup-every", type=whole(), metavar="K",
-                     help="with --survive: steps between two copies of changed rows to another rank; a death costs at "
-                          "most K steps (default 1)")
+                     help="with --survive: copy changed rows to another rank every K steps. A death makes the others "
+                          "repeat at most K steps (default 1)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 

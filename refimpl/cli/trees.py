@@ -14,11 +14,13 @@ def add(parser):
 
     parser.add_argument("network", type=nonempty, metavar="NETWORK",
                         help="a JSON file, or " + "; ".join(f"{name}: {what}" for name, (*_, what) in NAMED.items()))
-    parser.add_argument("--gpus", type=_numbers, metavar="A,B,...", help="only these ranks: an allocation")
-    parser.add_argument("--kind", choices=KINDS, help="default allreduce")
-    parser.add_argument("--trees", type=whole(), metavar="K", help="at most K trees, of an allgather from each rank")
+    parser.add_argument("--gpus", type=_numbers, metavar="A,B,...", help="use only these ranks (an allocation)")
+    parser.add_argument("--kind", choices=KINDS, help="the collective (default allreduce)")
+    parser.add_argument("--trees", type=whole(), metavar="K",
+                        help="use at most K trees; for an allgather, K from each rank")
     parser.add_argument("--canonical", action="store_true",
-                        help="of an allreduce, whose sums shall be those of the microbatch tree, one microbatch a rank")
+                        help="for an allreduce: add in the order of the microbatch tree, with one microbatch on each "
+                             "rank")
     parser.add_argument("--output", type=file, metavar="FILE", help="draw the links and their load (.png, .svg, .pdf)")
     parser.add_argument("--json", action="store_true", help="print only the packing, as one JSON object")
 

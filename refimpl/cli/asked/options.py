@@ -42,9 +42,10 @@ class _InPlaceOf(argparse.Action):
 
 def add_model(parser: argparse.ArgumentParser):
     """Add the model: one of the registry by position, or one's own by --model; return the action of such an option."""
-    instead = partial(_InPlaceOf, parser.add_argument("model", choices=list(MODELS), help="a model of refimpl"))
+    instead = partial(_InPlaceOf, parser.add_argument("model", choices=list(MODELS), help="one of refimpl's models"))
     parser.add_argument("--model", dest="own_model", type=nonempty, metavar="MODULE:CLASS", action=instead,
-                        help="a model of your own instead, package.module:Class: called with the sizes of --set")
+                        help="train your own model instead: package.module:Class, which is called with the sizes of "
+                             "--set")
     return instead
 
 
@@ -64,111 +65,127 @@ def add_training_options(parser: argparse.ArgumentParser):
     what = parser.add_argument_group("what is trained")
     what.add_argument("--data", type=nonempty, metavar="NAME",
                       help=f"{_of_each(lambda e: source_names(e.content))} (default: "
-                      f"{_defaults('data')}); with --model any of these, or package.module:function: it is called with "
-                      "microbatches=V, size=B, and seed if it takes one, and returns Data or (Data, held-out Data)")
+                      f"{_defaults('data')}). With --model: any of these, or package.module:function, which is called "
+                      "with microbatches=V, size=B (and seed, if it takes one) and returns Data or (Data, held-out "
+                      "Data)")
     what.add_argument("--preset", type=nonempty,
-                      help=f"sizes by name: {_of_each(lambda e: ', '.join(e.presets))} (default small)")
+                      help=f"a named set of sizes: {_of_each(lambda e: ', '.join(e.presets))} (default small)")
     what.add_argument("--set", dest="sizes", metavar="SIZE=N", action="append", type=_assignment,
-                      help="override a size of the preset, e.g. --set hidden=512; may be repeated")
-    what.add_argument("--dtype", choices=["float32", "float64"], help="of parameters and gradients (default float32)")
-    what.add_argument("--microbatches", type=whole(), metavar="V", help="pieces of the global batch (default 8)")
+                      help="change one size of the preset, e.g. --set hidden=512; may be repeated")
+    what.add_argument("--dtype", choices=["float32", "float64"],
+                      help="dtype of parameters and gradients (default float32)")
+    what.add_argument("--microbatches", type=whole(), metavar="V",
+                      help="number of microbatches in a global batch (default 8)")
     what.add_argument("--microbatch-size", type=whole(), metavar="B",
-                      help=f"examples in each, streams of a text (default: {_defaults('microbatch_size')}, else 8)")
-    what.add_argument("--window", type=whole(), metavar="T", help="of a text: words of a stream in a step (default 20)")
+                      help=f"examples in a microbatch; for text, streams (default: {_defaults('microbatch_size')}, "
+                           "else 8)")
+    what.add_argument("--window", type=whole(), metavar="T",
+                      help="for text: words of each stream in a step (default 20)")
     what.add_argument("--heldout", type=whole(0), metavar="N",
-                      help="held-out words or images to evaluate (default 20000)")
-    add_mathematics(parser.add_argument_group("mathematics"))
-    add_travel_options(parser.add_argument_group("how gradients travel (the numbers stay the same)"))
+                      help="number of held-out words or images for evaluation (default 20000)")
+    add_mathematics(parser.add_argument_group("what is computed (these options change the numbers)"))
+    add_travel_options(parser.add_argument_group("how gradients travel (these options do not change the numbers)"))
 
 
 def add_mathematics(how):
     """Add what the numbers depend on, beside model and data."""
-    how.add_argument("--steps", type=whole(0), help="steps in all (default 300)")
-    how.add_argument("--seed", type=int, help="of initial values, shuffling, dropout, candidates (default 0)")
+    how.add_argument("--steps", type=whole(0), help="number of steps (default 300)")
+    how.add_argument("--seed", type=int,
+                     help="seed of initial values, shuffling, dropout and sampled candidates (default 0)")
     how.add_argument("--optimizer", choices=["sgd", "momentum", "adagrad", "adam", "lars", "lamb"],
-                     help=f"default: {_defaults('optimizer')}, your own {OWN['optimizer']}")
+                     help=f"the optimizer (default: {_defaults('optimizer')}, your own {OWN['optimizer']})")
     how.add_argument("--optimizer-option", dest="optimizer_options", metavar="NAME=X", action="append",
-                     type=_assignment, help="e.g. beta1=0.8; may be repeated")
+                     type=_assignment, help="set a number of the optimizer, e.g. beta1=0.8; may be repeated")
     how.add_argument("--learning-rate", type=real(), metavar="X",
-                     help=f"default: {_defaults('learning_rate')}, your own {OWN['learning_rate']}")
-    how.add_argument("--scale-rate", type=whole(), metavar="N", help="the learning rate is for N microbatches: with V "
-                     "it is V / N times as large (linear scaling; default: it is as given)")
+                     help=f"the learning rate (default: {_defaults('learning_rate')}, your own {OWN['learning_rate']})")
+    how.add_argument("--scale-rate", type=whole(), metavar="N", help="the learning rate is meant for N "
+                     "microbatches; multiply it by V / N (linear scaling; default: do not scale it)")
     how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt", "one-cycle"],
-                     help=f"how it falls, or first rises (default: {_defaults('rate')}, else constant)")
+                     help=f"how the learning rate changes over the steps (default: {_defaults('rate')}, else constant)")
     how.add_argument("--rate-steps", type=whole(0), metavar="N",
-                     help="steps until it has fallen (default: all --steps; without barriers, all updates of an "
-                     "owner); a run that is resumed for more steps needs more")
-    how.add_argument("--warmup", type=whole(0), metavar="N", help="steps over which it rises first (default 0)")
+                     help="number of steps after which the learning rate has reached its end (default: --steps; "
+                          "without barriers, all updates of an owner). To resume for more steps, give a larger number")
+    how.add_argument("--warmup", type=whole(0), metavar="N",
+                     help="number of first steps in which the learning rate rises (default 0)")
     how.add_argument("--clip-norm", type=real(above=True, also={"none": None}), metavar="X",
-                     help=f"largest global gradient norm, or none (default: {_defaults('clip_norm')}, else none)")
-    how.add_argument("--weight-decay", type=real(), metavar="X", help="adds X times the parameter to its "
+                     help=f"scale gradients down to this global norm, or none (default: {_defaults('clip_norm')}, "
+                          "else none)")
+    how.add_argument("--weight-decay", type=real(), metavar="X", help="add X times the parameter to its "
                      f"gradient (default: {_defaults('weight_decay')}, else 0)")
     how.add_argument("--sum-sparse", dest="average_sparse", action="store_false",
                      help="sum row gradients over microbatches instead of averaging them, as the authors' code does")
-    how.add_argument("--codec", type=_codecs, metavar="WHICH=CODEC,...", help="encode gradients for the way: of which "
-                     "variables (dense, sparse, or a variable's name), and how: bf16 or fp16, half the bytes, rounded "
-                     "at every node of the microbatch tree; integers:8, :16 or :32, with one scale for all ranks; e.g. "
-                     "dense=bf16,sparse=bf16 (default: none is)")
-    how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default), a GPU for "
-                     "each rank (or shared), auto: GPUs if every rank finds one. Another kind of device, other bits")
+    how.add_argument("--codec", type=_codecs, metavar="WHICH=CODEC,...", help="encode gradients before they are sent. "
+                     "WHICH: dense, sparse, or the name of a variable. CODEC: bf16 or fp16 (half the bytes; rounded at "
+                     "each node of the microbatch tree); integers:8, :16 or :32 (one scale for all ranks). Example: "
+                     "dense=bf16,sparse=bf16 (default: no encoding)")
+    how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default); cuda: "
+                     "GPUs, one for each rank or shared; auto: GPUs if each rank finds one. GPUs give other bits than "
+                     "CPUs")
 
 
 def add_consistency(parser):
     """Add how old the values may be that a worker computes with."""
-    when = parser.add_argument_group("without barriers (other numbers each time, which the run's record gives again; "
-                                     "of replicas that meet, the same each time on as many ranks)")
+    when = parser.add_argument_group("without barriers (with a server, each run gives other numbers, and its record "
+                                     "repeats them; without one, the same number of ranks gives the same numbers)")
     when.add_argument("--consistency", type=_consistency, metavar="WHEN",
-                      help="synchronous (default); with --architecture ps, when an owner answers a worker, and what it "
-                           f"does with its gradients: {', '.join(name + of for name, of in SERVED.items())}; "
-                           "with --architecture allreduce, how replicas meet that each rank trains by itself: "
+                      help="how old the values may be with which a worker computes (default synchronous). With "
+                           f"--architecture ps: {', '.join(name + of for name, of in SERVED.items())}. With "
+                           "--architecture allreduce each rank trains a replica, and replicas are averaged by "
                            f"{', '.join(name + of for name, of in DECENTRALISED.items())}")
-    when.add_argument("--correction", choices=list(CORRECTIONS), help="of stale gradients (default none)")
+    when.add_argument("--correction", choices=list(CORRECTIONS),
+                      help="how an owner corrects stale gradients (default none)")
     when.add_argument("--slow-rank", metavar="RANK=FACTORx", action="append", type=slowed,
-                      help="let a rank take so many times as long to compute, e.g. 2=3x; may be repeated")
+                      help="make a rank compute this many times as long, e.g. 2=3x; may be repeated")
 
 
 def add_travel_options(how):
     """Add what never changes a number."""
     how.add_argument("--architecture", choices=["allreduce", "ps", "hybrid", "auto"],
-                     help="default hybrid; auto: for each variable the strategy that should be fastest here")
+                     help="default hybrid; auto: the strategy with the shortest predicted time, for each variable")
     how.add_argument("--plan", type=nonempty, metavar="FILE",
-                     help="follow a plan as it is: plan.json of a run or of the command plan, edited or not (none: "
-                     "make one)")
+                     help="use this plan: plan.json of a run, or the output of the command plan; you may edit it "
+                     "(none: make a new plan)")
     how.add_argument("--mesh", type=nonempty, metavar="DATAxMODEL",
-                     help="cut fully connected layers that are computed in column blocks over groups of MODEL "
-                     "ranks, DATA groups: DATA x MODEL is the number of ranks; or auto: as is predicted to be fastest "
-                     "(default: none is cut)")
-    how.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
+                     help="cut fully connected layers over groups of MODEL ranks; there are DATA groups, and DATA "
+                     "x MODEL is the number of ranks. auto: the mesh with the shortest predicted time (default: cut "
+                     "no layer)")
+    how.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send all rows of sparse variables")
     how.add_argument("--shard-optimizer", action=argparse.BooleanOptionalAction,
-                     help="with allreduce and hybrid: each rank updates its N-th of the dense variables, and keeps no "
-                          "more of the optimizer's state: reduce-scatter, update, allgather")
-    how.add_argument("--partitions", type=whole(), metavar="P", help="partitions of a sparse variable (default: ranks)")
+                     help="with allreduce and hybrid: each of N ranks updates 1 / N of the dense variables and keeps "
+                          "only this part of the optimizer's state (reduce-scatter, update, allgather)")
+    how.add_argument("--partitions", type=whole(), metavar="P",
+                     help="number of partitions of each sparse variable (default: N)")
     how.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,
-                     help="find P during the first steps, from --partitions on (default: from the number of machines)")
+                     help="find the best P during the first steps, beginning with --partitions (default: with the "
+                          "number of machines)")
     how.add_argument("--hot-rows", type=whole(0, {"auto": "auto"}), metavar="H",
-                     help="the first H rows of each sparse variable on the server are replicated and added up by "
-                          "allreduce; auto: as many as are predicted to pay")
-    how.add_argument("--search-sample", type=whole(), metavar="N", help="a sample is the mean of N steps (default 7)")
+                     help="replicate the first H rows of each sparse variable on all ranks and sum their gradients by "
+                          "allreduce; auto: the H with the shortest predicted time")
+    how.add_argument("--search-sample", type=whole(), metavar="N",
+                     help="with --search-partitions: measure N steps with each P (default 7)")
     how.add_argument("--search-warmup", type=whole(0), metavar="N",
-                     help="steps at each P before its sample (default 3)")
+                     help="with --search-partitions: do N steps before measuring each P (default 3)")
     how.add_argument("--memory-limit", type=whole(), metavar="BYTES",
-                     help="served rows and their optimizer state that a rank may hold (default: no limit)")
+                     help="memory on each rank for rows of the server and their optimizer state (default: no limit)")
     how.add_argument("--partition-scheme", dest="scheme", choices=["interleaved", "contiguous"],
-                     help="rows p, p + P, ... of a partition (default; spreads frequent words), or a range")
+                     help="interleaved: partition p has rows p, p + P, ... (default; it spreads frequent words); "
+                          "contiguous: a range of rows")
     how.add_argument("--balance", choices=["bytes", "popularity"],
-                     help="partitions go to owners by bytes (default), or by how often their rows are asked for")
+                     help="spread partitions over the owners by bytes (default), or by how often their rows are pulled")
     how.add_argument("--allreduce", type=_allreduce, metavar="ALGORITHM",
-                     help="schedule of dense gradients (default auto: the canonical one that should be fastest): "
+                     help="schedule that sums dense gradients (default auto: the canonical one with the shortest "
+                          "predicted time): "
                           f"{', '.join(REDUCERS)}, {TREES}NETWORK, {CANONICAL_TREES}NETWORK (see collectives trees)")
     how.add_argument("--transport", choices=TRANSPORTS,
-                     help="between GPUs: nccl; staged, through host memory; or auto (default): nccl where it can serve")
+                     help="between GPUs: nccl; staged: through host memory; auto (default): nccl if possible, else "
+                          "staged")
     how.add_argument("--overlap", action=argparse.BooleanOptionalAction,
-                     help="exchange while the forward and backward passes go on (default: on several machines, "
-                          "unless more than 2 ranks share a core)")
+                     help="exchange gradients during the forward and backward passes (default: on several "
+                          "machines, unless more than 2 ranks share a core)")
     how.add_argument("--local-aggregation", action=argparse.BooleanOptionalAction,
-                     help="a machine's ranks pull from the server and push to it together (default), or each alone")
+                     help="merge the pulls and the pushes of a machine's ranks before they leave it (default: do so)")
     how.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",
-                     help="send dense gradients as messages even between ranks of one machine")
+                     help="send dense gradients as messages, also between ranks of one machine")
 
 
 def _of_each(tell) -> str:
