@@ -2,19 +2,12 @@
 
 import numpy as np
 import pytest
+from test_rows import draw
 
-from kernels.random import key_of, uniform
 from kernels.rows import RowGradient, aggregate_rows, definition, merge_rows, rows_between, take_rows, unique_ids
 
 SHAPES = [(0, 3, 5), (1, 1, 1), (7, 3, 1), (50, 7, 4), (60, 17, 1000),
           pytest.param(41, 33, 7, marks=pytest.mark.big), (5, 0, 3)]
-
-
-def draw(name, count, width, vocabulary, dtype="float32"):
-    """Return (ids, rows) with repeats and with signs and magnitudes that make the order of a sum visible."""
-    ids = (uniform(key_of("ids", name), count) * vocabulary).astype(np.int64)
-    u = uniform(key_of("rows", name), count * width).reshape(count, width) - 0.5
-    return ids, (u * 2.0 ** np.round(40 * u)).astype(dtype)
 
 
 def assert_same(result, expected):

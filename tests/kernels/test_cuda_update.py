@@ -1,28 +1,14 @@
 """Optimizer updates on a GPU hold the definitions' bits, dense and by row, for any numbers."""
 
-import math
-
 import numpy as np
 import pytest
+from test_update import draw, started
 
 from kernels.cuda.kernel import Kernel
-from kernels.random import key_of, uniform
 from kernels.update import ELEMENTWISE, initial_state, move_each, update_dense, update_dense_each, update_rows
 
 CASES = [(name, scale, decay, dtype) for name in ELEMENTWISE for scale, decay in ((1.0, 0.0), (0.37, 1e-3))
          for dtype in ("float32", "float64")]
-
-
-def draw(name, *shape, dtype="float32"):
-    u = uniform(key_of("update", name), math.prod(shape)) - 0.5
-    return (u * 2.0 ** np.round(20 * u)).reshape(shape).astype(dtype)
-
-
-def started(name, parameter):
-    """Return a state that has seen a gradient."""
-    state = initial_state(name, parameter)
-    update_dense(name, parameter.copy(), state, draw("warm", *parameter.shape, dtype=parameter.dtype), 0.1, step=1)
-    return state
 
 
 def assert_same(ours, theirs):

@@ -1,11 +1,10 @@
 """ConvNet: its variables, its statistics, its evaluation, and what it refuses."""
 
 import dataclasses
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from image_networks import CLASSES, SHAPE, images, initial, tiny
 
 from kernels.norm import channel_statistics
 from kernels.random import key_of
@@ -13,9 +12,6 @@ from models import STATISTIC_RATE, Batch
 from models.cnn import PRESETS, ConvNet
 from models.vision.convolution import conv_forward
 from models.vision.images import normalize_images
-
-sys.path.insert(0, str(Path(__file__).parent))
-from image_networks import CLASSES, SHAPE, images, initial, tiny  # noqa: E402 - it lies beside this file
 
 
 @pytest.mark.parametrize("preset, shape", [

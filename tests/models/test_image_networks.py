@@ -1,19 +1,15 @@
 """Every network for images: what a microbatch contributes, and that it learns."""
 
 import dataclasses
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from image_networks import PRESETS, SHAPE, images, initial, tiny
 
 from kernels.random import key_of
 from models import STATISTIC_RATE, Batch
 from models.cnn import ConvNet
 from models.vgg import Vgg
-
-sys.path.insert(0, str(Path(__file__).parent))
-from image_networks import PRESETS, SHAPE, images, initial, tiny  # noqa: E402 - it lies beside this file
 
 each_kind = pytest.mark.parametrize("kind", [ConvNet, Vgg])
 

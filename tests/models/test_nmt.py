@@ -1,20 +1,16 @@
 """The translation model: its sizes, what it needs, what padding may hold, what it refuses, beam search."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from nmt_batches import sentences, step, tiny, values_of
 
 from models.data.pairs.words import END, PADDING, START
 from models.nmt import PRESETS, TranslationModel
 from models.nmt.beam import MOST, translate
 from models.nmt.encoder import reverse_sentences
 from models.nmt.sentences import Sentences
-
-sys.path.insert(0, str(Path(__file__).parent))
-from nmt_batches import sentences, step, tiny, values_of  # noqa: E402 - it lies beside this file
 
 
 @pytest.mark.parametrize("units, layers, source, target", [(6, 2, 40, 50), (1024, 2, 36_548, 36_548), (8, 4, 11, 13)])

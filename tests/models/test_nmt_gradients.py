@@ -1,16 +1,12 @@
 """The translation model's gradients, proved by central differences in float64."""
 
 import copy
-import sys
-from pathlib import Path
 
 import pytest
+from nmt_batches import sentences, tiny
 
 from models.gradient_check import GradientError, check_gradients
 from models.nmt import PRESETS, TranslationModel
-
-sys.path.insert(0, str(Path(__file__).parent))
-from nmt_batches import sentences, tiny  # noqa: E402 - it lies beside this file
 
 SPREAD = 1.0  # by default attention is so even that its gradients are below what differences can tell
 

@@ -1,15 +1,10 @@
 """The translation model against PyTorch: written over a sentence at a time, differentiated by autograd, in float64."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from nmt_batches import sentences, step, tiny, values_of
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).parent))
-from nmt_batches import sentences, step, tiny, values_of  # noqa: E402 - it lies beside this file
-
 from refimpl.conformance.adapters.torch_models import nmt_loss  # noqa: E402 - which wants PyTorch
 
 

@@ -1,18 +1,14 @@
 """Vgg: its sizes, what is random in it, and what it refuses."""
 
 import dataclasses
-import sys
-from pathlib import Path
 
 import pytest
+from image_networks import images, initial, tiny
 
 from kernels.random import key_of
 from models.recipe import build, recipe_of
 from models.vgg import PRESETS, Vgg
 from refimpl.cli import main
-
-sys.path.insert(0, str(Path(__file__).parent))
-from image_networks import images, initial, tiny  # noqa: E402 - it lies beside this file
 
 
 @pytest.mark.parametrize("preset, weights, layers", [("vgg16", 138_357_544, 16), ("vgg-a", 132_863_336, 11)])

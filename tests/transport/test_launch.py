@@ -4,31 +4,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import gone
 
 from refimpl.transport import launch as launching
 from refimpl.transport.launch import ONE_THREAD, LaunchError, launch, mpirun_command, runtime
 
 # os.write: one piece, where print may make two that another rank's output comes between
 SLEEPER = "from mpi4py import MPI; import os, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)"
-
-
-def _alive(pid: int) -> bool:
-    """A process that has ended but was not waited for yet (a zombie) is not alive."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def _gone(pids: list[int], seconds: float = 10.0) -> bool:
-    end = time.monotonic() + seconds
-    while any(map(_alive, pids)) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not any(map(_alive, pids))
 
 
 def test_ranks_are_one_job_with_one_thread_each():
@@ -70,7 +55,7 @@ def test_timeout_leaves_no_rank_behind():
         launch(3, ["-c", SLEEPER], timeout=4, capture=True)
     ranks = [int(line) for line in expired.value.output.splitlines() if line.isdigit()]  # mpirun adds its own words
     assert len(ranks) == 3
-    assert _gone(ranks)
+    assert gone(ranks)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for the ranks in /proc")
@@ -80,7 +65,7 @@ def test_terminated_parent_leaves_no_rank_behind():
         ranks = [int(parent.stdout.readline()) for _ in range(2)]
         parent.terminate()
         assert parent.wait(20) == 128 + signal.SIGTERM
-    assert _gone(ranks)
+    assert gone(ranks)
 
 
 def test_command_line_passes_on_exit_status_and_time_limit():

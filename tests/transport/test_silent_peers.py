@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import gone
 
 from refimpl.transport.launch import mpirun_command, run_job
 
@@ -54,19 +55,9 @@ def _job(body, opened=True, survive=False):
     return job, time.monotonic() - start
 
 
-def _alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def _nobody_left(job):
     ranks = [int(line.split()[1]) for line in job.stdout.splitlines() if line.startswith("pid ")]
-    end = time.monotonic() + 10
-    while any(map(_alive, ranks)) and time.monotonic() < end:
-        time.sleep(0.05)
-    return len(ranks) == 3 and not any(map(_alive, ranks))
+    return len(ranks) == 3 and gone(ranks)
 
 
 def test_a_rank_that_is_killed_in_the_middle_ends_the_job():

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import gone
 
 from refimpl.transport.host import JOB_VARIABLES
 from refimpl.transport.launch import mpirun_command, run_job
@@ -37,13 +38,6 @@ def run(body, ranks=2, timeout=60):
     return job, time.monotonic() - begin, pids
 
 
-def none_alive(pids):
-    end = time.monotonic() + 10
-    while (left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not left
-
-
 DEATHS = {
     "os._exit(0)": "it ended with status 0, in the midst of the program (os._exit?)",
     "os._exit(3)": "it ended with status 3, in the midst of the program (os._exit?)",
@@ -59,7 +53,7 @@ def test_a_rank_that_ends_without_a_word_is_named_and_ends_the_job(death):
     assert job.returncode != 0 and seconds < 30
     assert f"refimpl: error: rank 1: {DEATHS[death]}" in job.stderr
     assert job.stderr.count("refimpl: error:") == 1  # the others, which the launcher kills, are not blamed
-    assert len(pids) == 4 and none_alive(pids)
+    assert len(pids) == 4 and gone(pids)
 
 
 @pytest.mark.parametrize("where", ["MPI_Init", "MPI_Finalize"])
@@ -70,12 +64,12 @@ def test_a_rank_that_mpi_does_not_let_go_on_is_ended(where):
     job, seconds, pids = run(bodies[where])
     assert job.returncode != 0 and seconds < 30
     assert f"refimpl: error: rank 0 has waited 1.0 s for the other ranks in {where}. The other ranks may" in job.stderr
-    assert none_alive(pids)
+    assert gone(pids)
 
 
 def test_what_has_come_is_waited_for_no_more():
     job, _, pids = run("waiting(1.0, 'MPI_Init')\ntogether()\narrived()\ntime.sleep(2)\nreturn 0")
-    assert job.returncode == 0 and "error" not in job.stderr and none_alive(pids)
+    assert job.returncode == 0 and "error" not in job.stderr and gone(pids)
 
 
 @pytest.mark.parametrize("silent", ["time.sleep(600)", "os.kill(os.getpid(), signal.SIGSTOP)"])
@@ -83,7 +77,7 @@ def test_a_rank_that_gives_no_sign_of_life_any_more_is_ended(silent):
     job, seconds, pids = run(f"alone()\nfor _ in range(4):\n  alive(1.0)\n  time.sleep(0.5)\nif rank: {silent}\n"
                              "alive(60.0)\ntime.sleep(600)")
     assert job.returncode != 0 and 2.5 <= seconds < 30
-    assert "rank 1 gave no sign of life for 1 s, and was ended" in job.stderr and none_alive(pids)
+    assert "rank 1 gave no sign of life for 1 s, and was ended" in job.stderr and gone(pids)
 
 
 @pytest.mark.parametrize("supervisor", ["works", "is stopped, too"])
@@ -102,7 +96,7 @@ def test_who_has_said_why_it_ends_is_not_named_again():
 
 def test_a_stopped_supervisor_goes_on_when_its_rank_ends():
     job, seconds, pids = run("together()\nif rank: os.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(1)\nreturn 0")
-    assert job.returncode == 0 and seconds < 30 and none_alive(pids)
+    assert job.returncode == 0 and seconds < 30 and gone(pids)
 
 
 @pytest.mark.parametrize("who", ["launcher", "supervisor"])
@@ -111,7 +105,7 @@ def test_each_ends_with_the_one_above_it(who):
     pid = {"launcher": "int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1])",
            "supervisor": "os.getppid()"}[who]
     job, seconds, pids = run(f"alone()\nif rank: os.kill({pid}, signal.SIGKILL)\ntime.sleep(600)")
-    assert job.returncode != 0 and seconds < 30 and none_alive(pids)
+    assert job.returncode != 0 and seconds < 30 and gone(pids)
 
 
 def test_signals_are_handed_on():
