@@ -1,6 +1,6 @@
-"""Run an experiment: the paper's, training without barriers, a mesh, packed trees; what is done already is kept.
+"""Run an experiment: the paper's, training without barriers, a mesh, packed trees, a channel; what is done already is kept.
 
-python -m refimpl experiment {parallax,consistency,mesh,trees} [--quick]: trainings that are done, with the same
+python -m refimpl experiment {parallax,consistency,mesh,trees,channel} [--quick]: trainings that are done, with the same
 settings and code, are kept, and a report of parts keeps those of earlier runs, so that it can be interrupted and
 started again.
 """
@@ -11,7 +11,7 @@ from functools import partial
 
 from refimpl.cli.told.tables import console, table_of
 from refimpl.cli.asked.values import nonempty
-from refimpl.experiments import trees
+from refimpl.experiments import channel, trees
 from refimpl.experiments.cells.report import WORDS, opened, run_studies
 from refimpl.experiments.mesh import HEAD, PARTS
 from refimpl.experiments.parallax import EXPERIMENTS
@@ -30,6 +30,9 @@ ABOUT = {
     "trees": ("packed trees on all allocations of a DGX-1, beside rings and Blink's figures",
               "Pack trees into every allocation of a DGX-1P and a DGX-1V, compare them with the best rings, and sum "
               "over emulated machines that are wired so.", "allocations of at most 5 GPUs; 3 over machines"),
+    "channel": ("a tensor channel beside gRPC and MPI's messages",
+                "Send tensors of 8 B to 64 MiB through a tensor channel, by MPI's messages and by gRPC, on one machine and "
+                "between two emulated ones.", "three sizes, few turns"),
 }
 """Experiment -> (its help, what it does, what --quick does)."""
 HELP = f"an experiment: {', '.join(ABOUT)}"
@@ -57,11 +60,14 @@ def add(parser):
         if name == "trees":
             one.add_argument("--only", choices=[*trees.PARTS, trees.PACKETS], action="append",
                              help="only this part (repeatable)")
+        if name == "channel":
+            one.add_argument("--only", choices=channel.PARTS, action="append", help="run only this part (repeatable)")
 
 
 def run(given: dict) -> int:
     """Run what is not done yet; print every finding. Status 1: a training or a cell failed."""
-    return {"parallax": _parallax, "consistency": _consistency, "mesh": _mesh, "trees": _trees}[given["name"]](given)
+    return {"parallax": _parallax, "consistency": _consistency, "mesh": _mesh, "trees": _trees,
+            "channel": _channel}[given["name"]](given)
 
 
 def _parallax(given):
@@ -93,6 +99,14 @@ def _trees(given):
     studies[trees.PACKETS] = partial(packets.study, given["quick"])
     return show(*run_studies(opened(given["output"]), studies, given.get("only") or studies, lambda: trees.HEAD,
                              quick=given["quick"]))
+
+
+def _channel(given):
+    from refimpl.experiments.channel.sweep import study
+
+    return show(*run_studies(opened(given["output"]), {part: partial(study, part, given["quick"])
+                                                       for part in channel.PARTS},
+                             given.get("only") or channel.PARTS, lambda: channel.HEAD, quick=given["quick"]))
 
 
 def show(report, findings, failed=()) -> int:

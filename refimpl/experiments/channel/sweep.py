@@ -1,0 +1,57 @@
+"""The sweep of sizes: on one machine, and between two emulated ones; beside gRPC, and beside the network's rate."""
+
+from importlib.util import find_spec
+
+from refimpl.experiments.bench.job import BYTES_A_SECOND, RATE, measure
+from refimpl.experiments.cells.report import Finding, Table
+from refimpl.experiments.channel import PARTS
+from refimpl.experiments.cluster.description import address
+from refimpl.pictures.lines import Line, plot_lines
+
+WORK = "refimpl.experiments.channel.ranks:main"
+SIZES = [8 << 3 * i for i in range(8)] + [64 << 20]
+"""Bytes: 8 to 16 MiB, eight times as many each, and 64 MiB."""
+QUICK = [8, 64 << 10, 4 << 20]
+COPIES = (
+    "Copies of a tensor by Python code, beside those of MPI, gRPC and the kernel: shared 1, into the slot, and none of a "
+    "tensor that is computed there; landing 1, into the message; rma none; MPI's persistent message 1; gRPC 1, into "
+    "bytes.",
+    "What differs from the paper: it measured InfiniBand's hardware, TensorFlow in C++, and trainings end to end.",
+)
+
+
+def study(part: str, quick: bool) -> Finding:
+    """Measure one of PARTS. Local; launches two ranks. Raises ValueError without grpcio."""
+    if find_spec("grpc") is None:
+        raise ValueError("the channel is measured beside gRPC, and grpcio is not installed: pip install grpcio, or "
+                         "refimpl's extra grpc")
+    network, sizes, ways = part == "network", QUICK if quick else SIZES, PARTS[part]
+    turns = {size: max(2, min(100, (16 << 20 if network else 256 << 20) // size) // (5 if quick else 1))
+             for size in sizes}
+    wanted = {"ways": ways, "sizes": sizes, "turns": turns, "address": address(1) if network else "127.0.0.1"}
+    found = measure(WORK, wanted, 1, 2, 1800, RATE) if network else measure(WORK, wanted, 2, timeout=1800)
+    where = f"between two machines at {RATE}" if network else "on one machine"
+    rows = [[_size(size), *(f"{found[way][i] * 1e6:,.1f}" for way in ways),
+             *(f"{found['gRPC'][i] / found[way][i]:.2f}" for way in ways[:-2])] for i, size in enumerate(sizes)]
+    table = Table(f"A tensor there, its sum back, {where}: microseconds, and how many times as fast as gRPC's calls",
+                  ["size", *ways, *(f"{way}: x gRPC" for way in ways[:-2])], rows)
+    picture = plot_lines([Line(way, sizes, [1e6 * seconds for seconds in found[way]], style)
+                          for style, way in enumerate(ways)], "bytes of the tensor", "microseconds",
+                         f"Time until the writer has the sum of its tensor, {where}", log="xy")
+    return Finding(part, f"A consumed tensor {where}", [table],
+                   [*(_rates(found, sizes, ways) if network else []), *COPIES], pictures={f"channel-{part}": picture})
+
+
+def _rates(found, sizes, ways):
+    """Return a sentence about the part of the line's rate that each way reaches with the largest tensor."""
+    least = sizes[-1] / BYTES_A_SECOND
+    parts = ", ".join(f"{way} {least / found[way][-1]:.3f}" for way in ways)
+    return [f"With {_size(sizes[-1])} the parts of the line's rate are: {parts}. No way can exceed 1, but for the burst "
+            "that a card lets through at once."]
+
+
+def _size(count: int) -> str:
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= unit:
+            return f"{count // unit} {name}"
+    return f"{count} B"

@@ -1,0 +1,32 @@
+"""The channel's sweep: every way gives the right sum, the report, and what it needs."""
+
+import pytest
+
+from refimpl.cli import main
+from refimpl.experiments.channel import PARTS, sweep
+
+SMALL = [8, 1 << 16]
+
+
+def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
+    """The ranks check each sum."""
+    pytest.importorskip("grpc")
+    monkeypatch.setattr(sweep, "QUICK", SMALL)
+    assert main(["experiment", "channel", "--quick", "--only", "machine", "--output", str(tmp_path / "out")]) == 0
+    assert "| 64 KiB |" in (tmp_path / "out" / "report.md").read_text()
+    assert all(way in (tmp_path / "out" / "channel-machine.svg").read_text() for way in PARTS["machine"])
+
+
+@pytest.mark.thorough
+def test_between_machines_nothing_beats_the_line(cluster, monkeypatch):
+    pytest.importorskip("grpc")
+    monkeypatch.setattr(sweep, "QUICK", [8, 4 << 20])
+    finding = sweep.study("network", quick=True)
+    parts = [float(word.split()[-1]) for word in finding.sentences[0].split(": ")[1].split(". No")[0].split(", ")]
+    assert len(parts) == len(PARTS["network"]) and all(0.5 < part < 1.1 for part in parts)
+
+
+def test_without_grpcio_the_command_says_what_to_install(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sweep, "find_spec", lambda name: None)
+    assert main(["experiment", "channel", "--output", str(tmp_path)]) == 1
+    assert "grpcio is not installed: pip install grpcio, or refimpl's extra grpc" in capsys.readouterr().err
