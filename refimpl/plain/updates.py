@@ -50,13 +50,13 @@ class Updates(Sums):
 
     def accumulated(self, task, window):
         """Return name -> this rank's gradient of a window."""
-        divisor = self.divisor(task, len(window))
+        divisor = task.loss_scale * self.micro_steps(task, len(window))
         return {v.name: self.added([step[v.name] for step in window], divisor) for v in task.variables}
 
-    def divisor(self, task, count):
-        """Return what the gradients of a window of ``count`` micro-steps are divided by."""
+    def micro_steps(self, task, count):
+        """Return what the gradients of a window of ``count`` micro-steps are divided by, beside the loss scale."""
         count = task.window if self.semantics.partial == "applied-by-window" else count
-        return task.loss_scale * (count if self.semantics.window == "average" else 1)
+        return count if self.semantics.window == "average" else 1
 
     def added(self, parts, divisor):
         """Return a variable's gradients of some micro-steps as one: arrays added, rows one after the other."""

@@ -168,8 +168,8 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
 def _trials(left):
     """Yield (what is tried, whether it may show in some cases alone, whether only if nothing else explains anything).
 
-    Each deviation; each on some ranks that contribute; each in cases that have something in common; two at once; each
-    in the step alone in which wrong answers begin, or from it on.
+    Each deviation; each on some ranks that contribute; each in cases that have something in common; each in the step
+    alone in which wrong answers begin, or from it on; two at once, which are many.
     """
     semantics, machine, cases = left[0].evidence.semantics, KINDS[left[0].case.kind].machine, [a.case for a in left]
     singles = tried(machine, semantics, cases)
@@ -177,10 +177,10 @@ def _trials(left):
     ranks = rank_scopes(cases)
     yield [(d.within(s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False, False
     yield [(d,) for d in singles], True, False
-    pairs = combinations([d for d in singles if d.rules or d.decision in IN_PAIRS], 2)
-    yield [(a, b) for a, b in pairs if not a.rules.keys() & b.rules.keys()], False, True
     if machine.remembers:
         yield list(dict.fromkeys(t for answers in left for t in _from_first_wrong(answers, singles))), True, True
+    pairs = combinations([d for d in singles if d.rules or d.decision in IN_PAIRS], 2)
+    yield [(a, b) for a, b in pairs if not a.rules.keys() & b.rules.keys()], False, True
 
 
 def _from_first_wrong(answers, singles):

@@ -15,7 +15,7 @@ ticks         by how much an update moves the optimizer's step and the rate's on
 visible       a variable's value, as the rank reads it after an update
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -171,8 +171,8 @@ class TrainingAnswers(Aggregation):
         window, name = self.windows[place.step], place.variable.name
         parts = [self.case.steps[s][place.rank][name] for s in steps]
         parts = [double(p) for p in self.decide("accumulated", parts, place)]
-        scaled_by = self.decide("loss scale", self.task.loss_scale, place)
-        return self.plain.added(parts, self.plain.divisor(replace(self.task, loss_scale=scaled_by), len(window)))
+        loss_scale = self.decide("loss scale", self.task.loss_scale, place)
+        return self.plain.added(parts, loss_scale * self.plain.micro_steps(self.task, len(window)))
 
     def order(self, place: Place) -> list[str]:
         """Return the variables' names. Local."""
