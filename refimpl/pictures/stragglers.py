@@ -76,13 +76,13 @@ def _shares(histogram):
     return {late: histogram[late] / whole for late in sorted(histogram)}
 
 
-def plot_loss_curves(curves: dict[str, list], quantity: str = "training loss (nats)") -> Picture:
+def plot_loss_curves(curves: dict[str, list]) -> Picture:
     """Draw loss over passes and over seconds in two panels: training -> [(passes, seconds, loss)]. Local."""
     def panel(axis):
         return [Line(name, [point[axis] for point in points], [point[2] for point in points], number)
                 for number, (name, points) in enumerate(curves.items())]
 
-    alt = f"{quantity.capitalize()} at the end: " + "; ".join(
+    alt = "Training loss (nats) at the end: " + "; ".join(
         f"{name} {points[-1][2]:.3f} after {points[-1][1]:.1f} s" for name, points in curves.items() if points)
     return plot_panels({"over steps": panel(0), "over time": panel(1)},
-                       ["steps of all workers / workers", "seconds of training"], quantity, alt)
+                       ["steps of all workers / workers", "seconds of training"], "training loss (nats)", alt)

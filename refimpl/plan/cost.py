@@ -12,7 +12,7 @@ from refimpl.plan.buckets import buckets_of
 from refimpl.gradients.codecs import codec_of
 from refimpl.plan.activations import activations_between
 from refimpl.plan.codecs import encoded
-from refimpl.plan.parts import cut_lists
+from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.plan import Plan
 from refimpl.transport.machines import machine_of
 

@@ -22,7 +22,7 @@ from refimpl.collectives.running.segments import lanes_of, segments_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.plan.cost import INSIDE, machine_numbers, together
-from refimpl.plan.parts import cut_lists
+from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.plan import Plan
 from refimpl.plan.sample import Sample
 

@@ -13,7 +13,7 @@ import numpy as np
 from kernels import RowGradient, array_module, take_rows
 from refimpl.gradients import RowTree, cover, fold, leaves_of
 from refimpl.plan.cost import INDEX
-from refimpl.plan.parts import cut_lists
+from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient, Shard
 from refimpl.server.partition import row_bytes

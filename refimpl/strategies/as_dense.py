@@ -14,7 +14,7 @@ from kernels import take_rows, to_numpy
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.gradients import TOUCHED, Arena, Layout
 from refimpl.gradients.codecs import IDENTITY, codec_of
-from refimpl.plan.parts import cut_lists
+from refimpl.plan.partitions.parts import cut_lists
 from refimpl.server import ReducedGradient
 from refimpl.strategies.allgather import ReplicatedRows
 from refimpl.strategies.allreduce import Allreduce

@@ -14,7 +14,7 @@ from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import Layout
 from refimpl.plan.mesh import Mesh
-from refimpl.plan.parts import rows_of
+from refimpl.plan.partitions.parts import rows_of
 from refimpl.plan.strategy import Strategy
 from refimpl.server import Holding
 from refimpl.strategies.allreduce import AllreduceExchange, allreduce_bytes

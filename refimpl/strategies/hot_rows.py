@@ -16,7 +16,7 @@ import numpy as np
 
 from kernels import RowGradient, array_module
 from kernels.rows import rows_between
-from refimpl.plan.parts import rows_of
+from refimpl.plan.partitions.parts import rows_of
 from refimpl.plan.plan import Plan
 from refimpl.plan.strategy import strategy_of
 from refimpl.server import Holding, Partitioning

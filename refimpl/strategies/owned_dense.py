@@ -16,7 +16,7 @@ from kernels.arrays import as_array
 from models import Variable
 from refimpl.gradients import Arena, Layout
 from refimpl.plan.codecs import scale_bytes
-from refimpl.plan.parts import rows_of
+from refimpl.plan.partitions.parts import rows_of
 from refimpl.plan.strategy import Strategy
 from refimpl.server import Holding, ReducedGradient, Shard
 from refimpl.server.dense import DenseServer, LocalDenseAggregation

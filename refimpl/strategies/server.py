@@ -11,7 +11,7 @@ import numpy as np
 
 from kernels import array_module, take_rows
 from refimpl.gradients import RowTree
-from refimpl.plan.parts import cut_lists
+from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.strategy import Owners, Strategy
 from refimpl.server import SCHEMES, Holding, Partitioning, Shard
 from refimpl.server.local_aggregation import LocalAggregation

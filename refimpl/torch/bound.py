@@ -148,34 +148,28 @@ class Bound:
                 for name, layer in self.parts.norms.items() for key, buffer in layer._buffers.items()}
 
 
-class OwnStatistics:
-    """Within it batch norm layers leave the batch's mean and variance, and nothing else, in their buffers. Local."""
-
-    def __init__(self, norms):
-        self.layers = list(norms.values())
-
-    def __enter__(self):
-        self.momenta = [layer.momentum for layer in self.layers]
-        for layer in self.layers:
+@contextmanager
+def own_statistics(norms):
+    """Let batch norm layers leave the batch's mean and variance, and nothing else, in their buffers. Local."""
+    momenta = {layer: layer.momentum for layer in norms.values()}
+    try:
+        for layer in momenta:
             layer.momentum = 1.0
-
-    def __exit__(self, *problem):
-        for layer, momentum in zip(self.layers, self.momenta):
+        yield
+    finally:
+        for layer, momentum in momenta.items():
             layer.momentum = momentum
 
 
-class Evaluating:
-    """Within it the module is in evaluation mode; then each part of it is in the mode it was in. Local."""
-
-    def __init__(self, module):
-        self.module = module
-
-    def __enter__(self):
-        self.modes = [(part, part.training) for part in self.module.modules()]
-        self.module.eval()
-
-    def __exit__(self, *problem):
-        for part, training in self.modes:
+@contextmanager
+def evaluating(module):
+    """Let the module be in evaluation mode; then each part of it is in the mode it was in. Local."""
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        module.eval()
+        yield
+    finally:
+        for part, training in modes:
             part.training = training
 
 

@@ -15,7 +15,7 @@ import torch
 from kernels import array_module
 from models.frameworks.declared import declared
 from models.frameworks.trees import examples_in
-from refimpl.torch.bound import Bound, Evaluating, OwnStatistics, Unchanged, statistics_of
+from refimpl.torch.bound import Bound, Unchanged, evaluating, own_statistics, statistics_of
 from refimpl.torch.mean import refuse_mean
 from refimpl.torch.memory import refuse_shared
 from refimpl.torch.parts import parts_of
@@ -82,7 +82,7 @@ class TorchModel:
         self.calls += 1
         looking = self.calls & (self.calls - 1) == 0  # at the 1st, 2nd, 4th, 8th, ...: what takes time to look at
         originals = {name: tensor.clone() for name, tensor in constants.items()} if looking else {}
-        with (repeatable(batch.key, device), OwnStatistics(self.parts.norms),
+        with (repeatable(batch.key, device), own_statistics(self.parts.norms),
               self.bound.holding(device, constants | statistics, tables)):  # in the backward pass, too: see checkpoint
             total = self.bound.loss(self.module, given)
             unchanged.check_kept()
@@ -117,7 +117,7 @@ class TorchModel:
         _, device = _home(dense, tables)
         given, values = on_device(batch, device), self.bound.constants(device) | self._running(dense)
         self.bound.write(dense, device)
-        with repeatable(batch.key, device), Evaluating(self.module), torch.no_grad(), self.bound.whole(tables) as whole:
+        with repeatable(batch.key, device), evaluating(self.module), torch.no_grad(), self.bound.whole(tables) as whole:
             found = self.bound.call(given, device, values | whole, {}, self.evaluation)
         _carry_on(batch, given, array_module(*dense.values(), *tables.values()))
         return found if self.evaluation else {"loss": float(found), "count": examples_in(batch)}
@@ -212,7 +212,7 @@ class TorchModel:
         """Raise ValueError unless the loss is ``total``, to the bit, when it is computed again."""
         tables = {name: PulledRows(name, needed[name], to_tensor(rows[name]).requires_grad_())
                   for name in self.parts.sparse}
-        with repeatable(batch.key, device), OwnStatistics(self.parts.norms):
+        with repeatable(batch.key, device), own_statistics(self.parts.norms):
             values = self.bound.constants(device) | self.bound.statistics(device)
             again = self.bound.call(on_device(batch, device), device, values, tables)
         if to_array(again.cpu()).tobytes() != to_array(total.cpu()).tobytes():
@@ -225,7 +225,7 @@ class TorchModel:
         """Raise ValueError if the loss is a mean: looked at once."""
         def total(one):
             tables = {name: PulledRows(name, needed[name], to_tensor(rows[name])) for name in self.parts.sparse}
-            with repeatable(0, device), Evaluating(self.module), torch.no_grad():
+            with repeatable(0, device), evaluating(self.module), torch.no_grad():
                 values = self.bound.constants(device) | self._running(dense)
                 return float(_checked(self.bound.call(on_device(one, device), device, values, tables)))
 

@@ -9,7 +9,7 @@ from refimpl.collectives.simulation.network import Network
 from refimpl.plan import Plan, make_plan, predict_step
 from refimpl.plan.partitions.balance import owner_loads
 from refimpl.plan.cost import together
-from refimpl.plan.parts import rows_of
+from refimpl.plan.partitions.parts import rows_of
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample
 from refimpl.strategies import HotRows, RowsAsDense, ServedRows

@@ -35,6 +35,11 @@ class PairedRow(Row):
     ratios: tuple[float, float] | None = None
 
 
+def grouped(rows: list[dict], by: str) -> dict[str, list[dict]]:
+    """Return value of the field ``by`` -> its rows, in their order. Local."""
+    return {value: [row for row in rows if row[by] == value] for value in dict.fromkeys(row[by] for row in rows)}
+
+
 def take_turns(functions: dict, rounds: int, timed) -> dict:
     """Return name -> timed(name, function) of each round. Collective where ``timed`` is.
 

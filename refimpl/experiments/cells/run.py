@@ -16,7 +16,6 @@ from refimpl.experiments.replay import Profile, measure_profile
 from refimpl.training.run.files import write_json
 from refimpl.transport.launch import launch
 
-ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
 SECONDS_OF_A_CELL = 300.0  # nothing that works takes so long
 PROFILED_STEPS = 2
 
@@ -94,14 +93,13 @@ class Runner:
         machines, each, rate, slow_rate = cells[0].cluster
         if not rate:
             self.say(f"{each} ranks of this machine: {len(cells)} cells")
-            return launch(each, command, timeout=seconds, capture=True, environment=ONE_THREAD)
+            return launch(each, command, timeout=seconds, capture=True)
         slow = f", that of machine {machines - 1} at {slow_rate}" if slow_rate else ""
         self.say(f"{machines} machines x {each} at {rate}{slow}: {len(cells)} cells")
         write_json(self.directory / network_file(machines, each, rate),
                    emulated_network(machines, each, rate).to_dict())
         events = (Event(machines - 1, rate_of_card(slow_rate), 0.0),) if slow_rate else ()
-        return run_on_cluster(machines, each, rate, command, timeout=seconds, capture=True, environment=ONE_THREAD,
-                              events=events)
+        return run_on_cluster(machines, each, rate, command, timeout=seconds, capture=True, events=events)
 
     def _job(self, cells) -> Path:
         """Write what the ranks are to do."""

@@ -30,11 +30,9 @@ def study(quick: bool = False) -> Finding:
     """Sweep the batch on every mesh; return seconds, winners and crossings. quick: fewer batches and steps. Local."""
     cells = {(mesh, batch): {"net": NET, "mesh": mesh, "microbatches": MACHINES, "size": batch}
              for batch in (QUICK if quick else BATCHES) for mesh in MESHES if mesh != "1x4" or batch < SLOW}
-    found = measure("refimpl.experiments.mesh.ranks:time_steps", {
-        "rounds": 2 if quick else 6, "cells": {f"{mesh} {batch}": cell for (mesh, batch), cell in cells.items()}},
-        1, MACHINES, 480)
-    seconds, sent = ({cell: found[what]["{} {}".format(*cell)] for cell in cells} for what in ("seconds", "sent"))
-    return finding(make_net(NET).layers, {cell: min(some) for cell, some in seconds.items()}, sent)
+    found = measure("refimpl.experiments.mesh.ranks:time_steps",
+                    {"rounds": 2 if quick else 6, "cells": [*cells.values()]}, 1, MACHINES, 480)
+    return finding(make_net(NET).layers, *(dict(zip(cells, some)) for some in zip(*found)))
 
 
 def finding(layers, seconds: dict, sent: dict) -> Finding:

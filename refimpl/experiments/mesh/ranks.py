@@ -88,22 +88,22 @@ def _compared(trainer) -> dict:
     return {"sent": sent, "keys": len(predicted), "different": int(comm.share(np.array([different]), "bench").sum())}
 
 
-def time_steps(comm: Communicator, cells: dict, rounds: int) -> dict:
-    """Time a step of each cell in turns: name -> arguments of ``open_trainer``. Collective.
+def time_steps(comm: Communicator, cells: list, rounds: int) -> list:
+    """Time a step of each cell in turns; cells: arguments of ``open_trainer``. Collective.
 
-    Returns, by name, the seconds of each round, and the bytes that rank 0 sends in a step.
+    Returns, of each, the least seconds of a round, and the bytes that rank 0 sends in a step.
     """
-    trainers, sent = {name: open_trainer(comm, **cell) for name, cell in cells.items()}, {}
+    trainers, sent = {place: open_trainer(comm, **cell) for place, cell in enumerate(cells)}, {}
     for trainer in trainers.values():
         for _ in range(WARM):
             trainer.train_step()
 
-    def timed(name, trainer) -> float:
+    def timed(place, trainer) -> float:
         seconds = time_together(comm, trainer.train_step, 1)
-        sent[name] = trainer.comm.ledger.total("sent")
+        sent[place] = trainer.comm.ledger.total("sent")
         return seconds
 
-    return {"seconds": take_turns(trainers, rounds, timed), "sent": sent}
+    return [[min(seconds), sent[place]] for place, seconds in take_turns(trainers, rounds, timed).items()]
 
 
 def race_peer(comm: Communicator, net: dict, members: list, examples: int, allreduce: str, seconds: float,

@@ -25,12 +25,13 @@ def study(quick: bool = False) -> Finding:
     for machines in MACHINES[::2] if quick else MACHINES:
         meshes[machines] = best_mesh(layers, machines)
         slowdowns = SLOWDOWNS[:1] if quick else SLOWDOWNS
-        cells = {f"{mesh} {slowdown}": {
+        cells = {(machines, mesh, str(slowdown)): {
             "mesh": mesh, "microbatches": machines * EACH, "size": SIZE,
             "net": {"kind": "replay", "seconds": seconds, "slowdown": slowdown, **net}}
             for slowdown in slowdowns for mesh in dict.fromkeys((f"{machines}x1", meshes[machines]))}
-        found = measure("refimpl.experiments.mesh.ranks:time_steps", {"cells": cells, "rounds": 3}, 1, machines, 400)
-        took |= {(machines, *name.split()): min(some) for name, some in found["seconds"].items()}
+        found = measure("refimpl.experiments.mesh.ranks:time_steps", {"cells": [*cells.values()], "rounds": 3}, 1,
+                        machines, 400)
+        took |= {cell: seconds for cell, (seconds, _) in zip(cells, found)}
     return finding(layers, sum(map(sum, seconds.values())) * EACH, took, meshes)
 
 

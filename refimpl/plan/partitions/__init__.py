@@ -1,1 +1,1 @@
-"""Partitions of tables: who owns which and how even that is, and the search for how many there should be."""
+"""Parts of tables: rows as variables, who owns partitions and how even that is, the search for how many there are."""

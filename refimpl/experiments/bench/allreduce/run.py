@@ -10,6 +10,7 @@ from refimpl.collectives.links.named import star_of
 from refimpl.collectives.running.segments import segments_of
 from refimpl.collectives.simulation.simulate import seconds_of
 from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
+from refimpl.experiments.bench.timing import grouped
 from refimpl.experiments.cells.network import emulated_network
 from refimpl.experiments.cluster import parse_rate
 
@@ -49,7 +50,7 @@ def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None
             paths[work] = found["path"]
         if cluster:
             line_rate |= {f"{work} {size}": max(r["bus_bandwidth"] for r in alike if not r["peer"]) / BYTES_A_SECOND
-                          for size, alike in _by_size(found["rows"]).items()}
+                          for size, alike in grouped(found["rows"], "size").items()}
     return {"rows": rows, "ratios": ratios(rows), "paths": paths, **({"line_rate": line_rate} if cluster else {})}
 
 
@@ -90,16 +91,11 @@ def with_bandwidths(rows: list[dict], parties: int) -> list[dict]:
     return rows
 
 
-def _by_size(rows) -> dict:
-    """Return size -> the rows of it."""
-    return {size: [r for r in rows if r["size"] == size] for size in dict.fromkeys(r["size"] for r in rows)}
-
-
 def ratios(rows) -> dict:
     """Return work and "work size" -> the best peer's seconds / ours, by its row's ``ratio``. Local."""
     found = {}
-    for work in dict.fromkeys(r["work"] for r in rows):
-        for size, alike in _by_size([r for r in rows if r["work"] == work]).items():
+    for work, of_work in grouped(rows, "work").items():
+        for size, alike in grouped(of_work, "size").items():
             best = min(r["ratio"] for r in alike if r["peer"])
             found[work] = found[f"{work} {size}"] = best  # sizes rise: the last stands for the work
     return found

@@ -4,3 +4,5 @@
 """
 
 HYBRID, PEER = "refimpl hybrid", "torch DDP (gloo)"
+MACHINE, CLUSTER = {"ranks": 4}, {"ranks": 1, "machines": 8}
+"""Where they are raced."""

@@ -12,13 +12,12 @@ Both do equally many steps, and must train alike: their losses are compared (``d
 """
 
 from refimpl.experiments.bench.job import measure
-from refimpl.experiments.bench.training import HYBRID, PEER
+from refimpl.experiments.bench.timing import grouped
+from refimpl.experiments.bench.training import CLUSTER, HYBRID, MACHINE, PEER
 from refimpl.experiments.bench.training.run import parts, row_line
 
 WORKS = {"lm": 2.5, "recommender": 2.0, "cnn": 0.98}
 """Work -> the ratio that it should reach, on one machine and on the cluster."""
-MACHINE = {"where": "", "ranks": 4}
-CLUSTER = {"where": "-cluster", "ranks": 1, "machines": 8}
 QUICK = {"seconds": 0.1, "rounds": 2}
 """To see that it runs: microbatches of a few examples, two ranks or machines."""
 
@@ -42,21 +41,13 @@ def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bo
         import refimpl.torch  # noqa: F401
     except ModuleNotFoundError as problem:
         raise ValueError(f"bench torch: {problem}") from problem
-    setting = CLUSTER if cluster else MACHINE
-    if quick:
-        setting = {"where": "-quick", **({"ranks": 1, "machines": 2} if cluster else {"ranks": 2})}
-    wanted = {"works": list(WORKS), "where": setting["where"], "small": quick,
+    wanted = {"works": list(WORKS), "where": "-quick" if quick else "-cluster" * cluster, "small": quick,
               **(QUICK if quick else {"seconds": seconds, "rounds": rounds})}
-    found = measure("refimpl.experiments.bench.training.ranks:race_modules", wanted, setting["ranks"],
-                    setting.get("machines", 0))
+    setting = (CLUSTER if cluster else MACHINE) | ({"machines" if cluster else "ranks": 2} if quick else {})
+    found = measure("refimpl.experiments.bench.training.ranks:race_modules", wanted, **setting)
     return found | {"ratios": {row["work"]: row["ratio"] for row in found["rows"] if row["peer"]},
-                    "parts": {work: parts(rows) for work, rows in by_work(found["rows"]).items()},
+                    "parts": {work: parts(rows) for work, rows in grouped(found["rows"], "work").items()},
                     "deviation": {work: deviation(work, losses) for work, losses in found["losses"].items()}}
-
-
-def by_work(rows: list[dict]) -> dict[str, list[dict]]:
-    """Return work -> its rows. Local."""
-    return {work: [row for row in rows if row["work"] == work] for work in dict.fromkeys(row["work"] for row in rows)}
 
 
 def deviation(work: str, losses: dict) -> list[float]:
@@ -77,7 +68,7 @@ def deviation(work: str, losses: dict) -> list[float]:
 def describe(result: dict) -> list[str]:
     """Return lines for people: speed, bytes, the pairs' ratios, and how alike both train. Local."""
     lines = []
-    for name, (work, rows) in zip(result["losses"], by_work(result["rows"]).items()):
+    for name, (work, rows) in zip(result["losses"], grouped(result["rows"], "work").items()):
         alphas = ", ".join(f"{table} {alpha:.2%}" for table, alpha in result["alpha"][name].items())
         lines.append(f"{work}: rows that a rank's step touches: {alphas or 'there are no tables'}")
         found = result["parts"][work]

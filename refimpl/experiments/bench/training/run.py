@@ -15,10 +15,7 @@ updates, copies, latency) less what overlaps.
 
 from models.registry import workloads_for
 from refimpl.experiments.bench.job import measure
-from refimpl.experiments.bench.training import HYBRID, PEER
-
-MACHINE = {"work": "training", "ranks": 4}
-CLUSTER = {"work": "training-cluster", "ranks": 1, "machines": 8}
+from refimpl.experiments.bench.training import CLUSTER, HYBRID, MACHINE, PEER
 
 
 def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, workload=None) -> dict:
@@ -29,12 +26,11 @@ def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, workload=
     step: sent, received).  ratios: the peer's seconds / those of hybrid.  parts: see ``parts``.
     touched: what a rank's step touches of the sparse variables, beside the dense elements.
     """
-    setting, workload = CLUSTER if cluster else MACHINE, workload or workloads_for("training")[0]
-    wanted = {"work": setting["work"], "workload": workload.to_json(), "seconds": seconds, "rounds": rounds}
-    found = measure("refimpl.experiments.bench.training.ranks:race_model", wanted, setting["ranks"],
-                    setting.get("machines", 0))
+    work, workload = "training" + "-cluster" * cluster, workload or workloads_for("training")[0]
+    wanted = {"work": work, "workload": workload.to_json(), "seconds": seconds, "rounds": rounds}
+    found = measure("refimpl.experiments.bench.training.ranks:race_model", wanted, **(CLUSTER if cluster else MACHINE))
     seconds_of = {row["name"]: row["seconds"] for row in found["rows"]}
-    ratios = {setting["work"]: seconds_of[PEER] / seconds_of[HYBRID]} if PEER in seconds_of else {}
+    ratios = {work: seconds_of[PEER] / seconds_of[HYBRID]} if PEER in seconds_of else {}
     return {**found, "ratios": ratios, "parts": parts(found["rows"])}
 
 
