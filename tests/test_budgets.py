@@ -17,8 +17,8 @@ BUDGETS = {
     "kernels": 5573,
     "models": 5458,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2559,
-    "refimpl/collectives": 4783,
+    "refimpl/cli": 2561,
+    "refimpl/collectives": 4860,
     "refimpl/conformance": 9340,
     "refimpl/experiments": 6679,
     "refimpl/gradients": 661,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1459,
     "refimpl/training": 7015,
     "refimpl/transport": 3428,
-    "tests": 41675,
+    "tests": 41732,
 }
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, make_schedule
+from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, MACHINE_TREES, by_machine, make_schedule
 from refimpl.collectives.links.named import star_of
 from refimpl.collectives.prove import prove
 from refimpl.collectives.running.segments import segments_of
@@ -12,7 +12,7 @@ from refimpl.collectives.units import size_name
 from refimpl.transport.machines import Machines
 
 MOST_FOR_TREES = 12
-"""Ranks: to pack trees for more takes more than some seconds."""
+"""Machines: to pack trees for more takes more than some seconds."""
 DIFFERENT = 0.8
 """The slowest card's part of the fastest's rate up to which trees are considered; a measurement may err by so much."""
 
@@ -50,7 +50,7 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
         if name == "hierarchical" and len(machines) == ranks:
             continue  # no machine has several ranks
         try:
-            schedule = make_schedule(name, ranks, leaves, machines=machines if name == "hierarchical" else None)
+            schedule = make_schedule(name, ranks, leaves, machines=machines if by_machine(name) else None)
         except ValueError:  # it cannot serve these numbers
             continue
         canonical[name] = prove(schedule).canonical
@@ -62,12 +62,11 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
 
 
 def _trees_for(network) -> list[str]:
-    """Return the name of trees for the network's cards where these differ, each rank has one, and ranks are not many.
-    """
+    """Return the name of trees for the network's cards where these differ, and machines are not many."""
     cards = _cards(network)
-    if len(cards) < network.ranks or network.ranks > MOST_FOR_TREES or not _differ(network):
+    if len(cards) > MOST_FOR_TREES or not _differ(network):
         return []
-    return [CANONICAL_TREES + star_of(cards)]
+    return [(CANONICAL_TREES if len(cards) == network.ranks else MACHINE_TREES) + star_of(cards)]
 
 
 def _cards(network) -> list[float]:

@@ -23,8 +23,13 @@ ALGORITHMS = {name: allreduce_of(halves.reduce_scatter, halves.allgather) for na
 ALGORITHMS["recursive-doubling"] = recursive_doubling
 """name -> generator(inputs) of an allreduce's rounds, one at a time; returns who owns each chunk between the halves."""
 
-TREES, CANONICAL_TREES = "trees:", "canonical-trees:"
+TREES, CANONICAL_TREES, MACHINE_TREES = "trees:", "canonical-trees:", "hierarchical-trees:"
 """What the names of allreduces over packed trees begin with; the name of a network follows, see ``links.NAMED``."""
+
+
+def by_machine(algorithm: str) -> bool:
+    """Return whether an algorithm must be told which ranks share a machine. Local."""
+    return algorithm.startswith("hierarchical")
 
 
 @lru_cache(maxsize=64, typed=True)  # V may say who has which microbatches
@@ -36,6 +41,7 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     ranks that share memory.  ``nccl``: NCCL's own allreduce, on GPUs only; counted as the ring, not canonical.
     ``trees:NETWORK``: spanning trees packed into the links of a network, whose nodes are the ranks; not canonical.
     ``canonical-trees:NETWORK``: the same for the answer, but what is added up are nodes of the microbatch tree.
+    ``hierarchical-trees:NETWORK``: the same between machines, which are the network's nodes.
     Raises ValueError for an unknown algorithm or one that cannot serve these numbers.
     """
     if algorithm == NCCL:
@@ -43,22 +49,25 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     inputs = tuple(tuple(cover(leaves_of(r, ranks, leaves))) for r in range(ranks))
     if algorithm == "auto":
         algorithm = _auto(inputs)
-    if algorithm.startswith((TREES, CANONICAL_TREES)):
-        return _trees(algorithm, inputs, kind)
+    if algorithm.startswith((TREES, CANONICAL_TREES, MACHINE_TREES)):
+        return _trees(algorithm, inputs, kind, machines)
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no allreduce algorithm {algorithm!r}; there are auto, {', '.join(ALGORITHMS)}")
-    if machines is not None and algorithm != "hierarchical":
+    if machines is not None and not by_machine(algorithm):
         raise ValueError(f"{algorithm} takes no machines; hierarchical does")
     schedule = _schedule(algorithm, inputs, kind, {} if machines is None else {"machines": machines})
     prove(schedule)
     return schedule
 
 
-def _trees(algorithm, inputs, kind):
+def _trees(algorithm, inputs, kind, machines):
     from refimpl.collectives.links import named_links, pack_canonical, pack_trees  # SciPy takes its time to load
+    from refimpl.collectives.links.on_machines import machine_schedule
     from refimpl.collectives.links.schedule import tree_schedule
 
     links = named_links(algorithm.partition(":")[2])
+    if algorithm.startswith(MACHINE_TREES) and kind == "allreduce":
+        return machine_schedule(links, inputs, machines, algorithm)
     if links.ranks != len(inputs):
         raise ValueError(f"--allreduce {algorithm}: the network has {links.ranks} ranks, and there are {len(inputs)}; "
                          f"start {links.ranks} ranks, or name another network")

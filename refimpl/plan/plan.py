@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from refimpl.collectives.choose import make_schedule
+from refimpl.collectives.choose import by_machine, make_schedule
 from refimpl.collectives.schedule import Schedule
 from refimpl.json_file import shaped
 from refimpl.plan.mesh import Mesh
@@ -81,7 +81,7 @@ class Plan:
 
     def schedule(self) -> Schedule:
         """Return the proved schedule of the plan's allreduces. Local."""
-        machines = self.machines if self.allreduce == "hierarchical" else None
+        machines = self.machines if by_machine(self.allreduce) else None
         return make_schedule(self.allreduce, self.ranks, self.microbatches, machines=machines)
 
     @property

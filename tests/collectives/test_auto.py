@@ -55,6 +55,10 @@ def test_trees_are_taken_where_cards_differ_and_keep_the_bits():
        192       -   100.8     192
      100.8   100.8       -   100.8
        200     192   100.8       -""")
+    pairs = in_blocks(8, 2)
+    choice = choose_algorithm(8, 1 << 22, 4, pairs, Network(pairs, 50e-6, rates, rates))
+    assert choice.algorithm == "hierarchical-trees:star-2,2,1,2"
+    assert choice.predicted[choice.algorithm] < choice.predicted["hierarchical"] / 1.3
     alike = (25e6, 21e6, 22e6, 25e6)  # a measurement may err so much
     choice = choose_algorithm(8, 1 << 22, 4, in_blocks(4, 1), Network(in_blocks(4, 1), 50e-6, alike, alike))
     assert not any("trees:" in name for name in choice.predicted)

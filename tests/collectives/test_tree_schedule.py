@@ -13,8 +13,11 @@ from refimpl.collectives.links import canonical, named_links, pack_canonical, pa
 from refimpl.collectives.links import schedule as links_schedule
 from refimpl.collectives.links.schedule import shares_of, tree_schedule
 from refimpl.collectives.running import run
-from refimpl.gradients import cover, leaves_of
+from refimpl.collectives.running.allreduce import _read_in_place, open_allreduce
+from refimpl.collectives.running.shared import SharedRunner
+from refimpl.gradients import cover, fold, leaves_of
 from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 NETWORKS = ("dgx-1v", "mesh-2x3", "ring-5", "path-3", "star-2,2,2,1", "star-3,1,1", "levels-2x2x4x1", "cube-2")
 
@@ -146,14 +149,64 @@ def test_trees_over_mpi(comm, kind):
     assert mine[0].tobytes() == expected[comm.rank][0].tobytes() == expected[0][0].tobytes()
 
 
+def filled(schedule):
+    """Return random inputs of each rank, and the sum of all in the order of the microbatch tree."""
+    draw = np.random.default_rng(5)
+    values = [[draw.standard_normal(1001).astype(np.float32) for _ in nodes] for nodes in schedule.inputs]
+    parts = [pair for nodes, own in zip(schedule.inputs, values) for pair in zip(nodes, own)]
+    return values, fold(parts, lambda left, right: left + right)
+
+
+@pytest.mark.parametrize("network, machines, leaves", [
+    ("star-2,2,1", in_blocks(6, 2), 8), ("star-2,1,2", in_blocks(7, 3), 9), ("star-2,1", in_blocks(5, 3), 3),
+    ("star-2,1,2", ((0, 3), (1, 4), (2, 5)), 12), ("star-2,2,1", in_blocks(9, 3), 2)])
+def test_trees_between_machines_have_the_same_bits_and_cross_from_first_to_first_rank(network, machines, leaves):
+    schedule = make_schedule(f"hierarchical-trees:{network}", sum(map(len, machines)), leaves, machines=machines)
+    assert prove(schedule).canonical
+    values, expected = filled(schedule)
+    slots = [own or [np.zeros(1001, np.float32)] for own in values]
+    run_local(schedule, slots)
+    assert {own[0].tobytes() for own in slots} == {expected.tobytes()}
+    firsts = {ranks[0] for ranks in machines}
+    pairs = {(t.source, t.destination) for step in schedule.rounds for t in step.transfers}
+    assert all({*pair} <= firsts or any({*pair} <= {*ranks} for ranks in machines) for pair in pairs)
+
+
+def test_first_ranks_whose_sums_differ_from_way_to_way_send_messages_within_machines_too():
+    fits = [_read_in_place(make_schedule("hierarchical-trees:star-4,2,1,3", 8, leaves, machines=in_blocks(8, 2)),
+                           in_blocks(8, 2)) for leaves in (10, 11)]
+    assert fits == [True, False]
+
+
+@pytest.mark.mpi
+@pytest.mark.ranks(3, 4)
+@pytest.mark.parametrize("shared", [True, False])
+def test_trees_between_machines_over_mpi_and_shared_memory(comm, shared):
+    communicator = Communicator(comm, machines=in_blocks(comm.size, 2))
+    schedule = make_schedule("hierarchical-trees:star-2,1", comm.size, 7, machines=communicator.machines)
+    values, expected = filled(schedule)
+    allreduce = open_allreduce(schedule, communicator, 1001, expected, "test", lambda start, stop: {"x": stop - start},
+                               shared)
+    assert isinstance(allreduce, SharedRunner) == shared
+    for slot, value in zip(allreduce.slots, values[comm.rank], strict=True):
+        slot[:] = value
+    assert allreduce().tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("name, ranks, kind, says", [
     ("trees:star-2,2,1", 4, "allreduce", "the network has 3 ranks, and there are 4; start 3 ranks, or name another"),
     ("trees:nope", 3, "allreduce", "there is no network nope; there are dgx-1v"),
     ("trees:star-2,2,1", 3, "allgather", "trees:star-2,2,1 has no allgather half"),
+    ("hierarchical-trees:star-2,2,1", 3, "allreduce", "must be told which ranks share a machine"),
 ])
 def test_trees_that_do_not_fit_the_job_are_refused(name, ranks, kind, says):
     with pytest.raises(ValueError, match=says):
         make_schedule(name, ranks, ranks, kind)
+
+
+def test_trees_between_other_machines_are_refused():
+    with pytest.raises(ValueError, match="the network has 3 machines, and there are 2; name another network"):
+        make_schedule("hierarchical-trees:star-2,2,1", 4, 4, machines=in_blocks(4, 2))
 
 
 def test_two_ranks_add_in_the_trees_order_as_all_do():

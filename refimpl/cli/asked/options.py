@@ -10,7 +10,7 @@ from models.own import DEFAULTS as OWN
 from models.registry import MODELS, entries, is_own
 from refimpl.cli.asked.parser import none_of
 from refimpl.cli.asked.values import nonempty, real, slowed, whole
-from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, TREES
+from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, MACHINE_TREES, TREES
 from refimpl.collectives.schedule import NCCL
 from refimpl.plain.consistencies import CONSISTENCIES, DECENTRALISED
 from refimpl.plain.corrections import CORRECTIONS
@@ -175,7 +175,8 @@ def add_travel_options(how):
     how.add_argument("--allreduce", type=_allreduce, metavar="ALGORITHM",
                      help="schedule that sums dense gradients (default auto: the canonical one with the shortest "
                           "predicted time): "
-                          f"{', '.join(REDUCERS)}, {TREES}NETWORK, {CANONICAL_TREES}NETWORK (see collectives trees)")
+                          f"{', '.join(REDUCERS)}, {TREES}NETWORK, {CANONICAL_TREES}NETWORK (see collectives trees), "
+                          f"{MACHINE_TREES}NETWORK, between machines of several ranks")
     how.add_argument("--transport", choices=TRANSPORTS,
                      help="between GPUs: nccl; staged: through host memory; auto (default): nccl if possible, else "
                           "staged")
@@ -242,8 +243,9 @@ def _consistency(text: str) -> str:
 
 
 def _allreduce(text):
-    if text not in REDUCERS and not text.startswith((TREES, CANONICAL_TREES)):
-        raise argparse.ArgumentTypeError(none_of(text, (*REDUCERS, f"{TREES}NETWORK", f"{CANONICAL_TREES}NETWORK")))
+    packed = TREES, CANONICAL_TREES, MACHINE_TREES
+    if text not in REDUCERS and not text.startswith(packed):
+        raise argparse.ArgumentTypeError(none_of(text, (*REDUCERS, *(f"{name}NETWORK" for name in packed))))
     return text
 
 

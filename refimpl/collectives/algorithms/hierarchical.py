@@ -19,7 +19,9 @@ from refimpl.collectives.algorithms.halves import joins_of, sums_of
 from refimpl.collectives.schedule import Round, Transfer
 
 
-def _checked(machines, ranks):
+def checked_machines(machines, ranks):
+    """Return the machines in order, each one's ranks too. Raises ValueError for none, or no partition of the ranks. Local.
+    """
     if machines is None:
         raise ValueError("hierarchical must be told which ranks share a machine: machines=comm.machines, or "
                          "in_blocks(ranks, each); on the command line --machines SIZE ...")
@@ -43,13 +45,16 @@ def _bring(owner, start, stop, held, free):
     return transfers, parts
 
 
-def _within(inputs, machines, lanes):
-    """Return (round, held): held[lane] lists the (node, rank, slot) that the lane's ranks are left with."""
-    many, transfers, sums, held = len(machines), [], [], [[] for _ in range(lanes)]
+def within(inputs, machines, lanes: int, width: int):
+    """Return (round, held): held[lane] lists the (node, rank, slot) that the lane's ranks are left with. Local.
+
+    width: chunks of a lane.
+    """
+    transfers, sums, held = [], [], [[] for _ in range(lanes)]
     for machine in machines:
         inside = [(node, rank, slot) for rank in machine for slot, node in enumerate(inputs[rank])]
         for lane, rank in enumerate(machine[:lanes]):
-            share = lane * many, (lane + 1) * many
+            share = lane * width, (lane + 1) * width
             sent, parts = _bring(rank, *share, inside, len(inputs[rank]))
             joins, left = joins_of(rank, parts, *share)
             transfers, sums = transfers + sent, sums + joins
@@ -74,9 +79,9 @@ def reduce_scatter(inputs, machines=None):
 
     machines: the ranks of each machine. Raises ValueError if they are not given, or are no partition of the ranks.
     """
-    machines = _checked(machines, len(inputs))
+    machines = checked_machines(machines, len(inputs))
     lanes = min(map(len, machines))
-    step, held = _within(inputs, machines, lanes)
+    step, held = within(inputs, machines, lanes, len(machines))
     yield step
     yield _across(machines, held)
     return tuple(machine[lane] for lane in range(lanes) for machine in machines)
@@ -84,7 +89,7 @@ def reduce_scatter(inputs, machines=None):
 
 def allgather(ranks, machines=None):
     """Yield the two rounds: owners tell their lane in the other machines, lanes tell their machine."""
-    machines = _checked(machines, ranks)
+    machines = checked_machines(machines, ranks)
     lanes, many = min(map(len, machines)), len(machines)
     yield Round(tuple(Transfer(machine[lane], other[lane], chunk, chunk + 1)
                       for lane in range(lanes) for chunk, machine in enumerate(machines, lane * many)

@@ -60,17 +60,21 @@ def tree_schedule(packing: Packing, inputs=None, name: str = "trees") -> Schedul
         raise ValueError(f"the packing is one of {packing.kind}: pack for an allreduce")
     inputs = one_node_each(packing.links.ranks) if inputs is None else inputs
     shares = shares_of(packing)
-    rounds, owners = collect(_rounds(packing, shares, inputs))
+    rounds, owners = collect(packed_rounds(packing, shares, inputs))
     schedule = Schedule(name, len(owners), inputs, rounds, owners=owners)
     prove(schedule)
     return schedule
 
 
-def _rounds(packing, shares, inputs):
+def packed_rounds(packing: Packing, shares: list[Share], inputs):
+    """Yield the rounds; return the owners. Local. shares: of the packing.  inputs: as of ``tree_schedule``."""
     if not packing.ways:
         yield from add_own("trees", inputs, shares[-1].stop)
     ups = [sum_by_ways(packing.items, share, inputs, packing.links.ranks) if packing.ways else
            _sum_by_tree(share, inputs) for share in shares]
+    own = [s for rounds in ups if rounds and not rounds[0][0] for s in rounds.pop(0)[1]]
+    if own:  # what nobody sends waits for nobody
+        yield Round(sums=tuple(own))
     for before_last in range(max(map(len, ups)), 0, -1):  # all come to their roots in the same round
         steps = [rounds[-before_last] for rounds in ups if before_last <= len(rounds)]
         yield Round(tuple(t for moves, _ in steps for t in moves), tuple(s for _, sums in steps for s in sums))

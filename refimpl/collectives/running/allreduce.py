@@ -3,16 +3,14 @@
 from operator import iadd
 
 from kernels import array_module, is_numpy
+from refimpl.collectives.choose import MACHINE_TREES
 from refimpl.collectives.running.nccl_allreduce import NcclAllreduce, check_nccl
 from refimpl.collectives.running.pipeline import Pipeline
 from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.collectives.running.shared import SharedRunner
+from refimpl.collectives.running.shared_plan import plan_of
 from refimpl.collectives.schedule import NCCL, Schedule
 from refimpl.transport import Communicator
-
-READ_IN_PLACE = ("direct", "hierarchical")
-"""Algorithms whose transfers within a machine are read from shared memory: in the others a rank's partners change."""
-
 
 class OwnSlots:
     """A runner with the slots that its inputs are written to, arrays of this rank's own. Local to make.
@@ -56,11 +54,21 @@ def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, 
     ``ScheduleRunner``.
     """
     arguments = schedule, comm, elements, like, phase, attribute
-    able = READ_IN_PLACE if len(comm.machines) == 1 else ("hierarchical",)
-    if shared and add is iadd and is_numpy(like) and len(comm.machines) < comm.size and schedule.name in able:
+    if (shared and add is iadd and is_numpy(like) and len(comm.machines) < comm.size
+            and _read_in_place(schedule, comm.machines)):
         return SharedRunner.open(*arguments)
     if schedule.name == NCCL:
         comm.together(lambda: check_nccl(comm, like), (ValueError,))
     runner = (NcclAllreduce(*arguments) if schedule.name == NCCL
               else ScheduleRunner(*arguments, channel=channel, add=add))
     return OwnSlots(runner, len(schedule.inputs[comm.rank]), elements, like)
+
+
+def _read_in_place(schedule, machines) -> bool:
+    """Return whether transfers within a machine are read from shared memory: in most a rank's partners change."""
+    if not schedule.name.startswith(MACHINE_TREES):
+        return schedule.name == "hierarchical" or schedule.name == "direct" and len(machines) == 1
+    try:
+        return all(plan_of(schedule, machines, ranks[0]) for ranks in machines)
+    except ValueError:  # the first ranks join other nodes on one way than on another
+        return False

@@ -53,7 +53,7 @@ class SharedRunner:
 
     @classmethod
     def open(cls, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute) -> "SharedRunner":
-        """Return the runner of a schedule: "direct" on one machine, "hierarchical" (of ``comm.machines``) on several.
+        """Return the runner of a schedule: "direct" on one machine, on several one of hierarchical's kind.
 
         Arguments as for ``ScheduleRunner``. Collective over ``comm``. Raises CollectiveError on all ranks for what are
         no NumPy arrays, dtypes without a kernel, schedules that do not fit the machines, and too little shared memory.
