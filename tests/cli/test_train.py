@@ -84,21 +84,6 @@ def test_survival_is_refused_where_mpi_cannot_do_it(options, words):
     assert status == 1 and len(complaints(stderr)) == 1 and words in stderr
 
 
-@pytest.mark.thorough
-def test_a_resume_of_another_training_is_refused(tmp_path, capsys):
-    def here(*arguments):
-        status = main(["train", "lm", *TINY, "--json", *map(str, arguments)])
-        return status, complaints(capsys.readouterr().err)
-
-    assert here("--output", tmp_path / "run") == (0, [])
-    for change, word in ((["--seed", 5], "seed was 0 and is now 5"), (["--learning-rate", 1], "learning_rate was"),
-                         (["--microbatch-size", 4], "data was"), (["--set", "hidden=13"], "variables was")):
-        status, said = here("--resume", tmp_path / "run", "--steps", 8, *change)
-        assert status == 1 and word in said[0]
-    status, said = here("--output", tmp_path / "run")
-    assert status == 1 and "already holds a run" in said[0]
-
-
 @pytest.mark.parametrize("how", [[], ["--architecture", "ps", "--consistency", "asynchronous"]])
 def test_a_speed_is_told_where_a_step_was_measured(how, capsys):
     lm = ["train", "lm", *TINY, "--no-output", *how, "--steps"]
@@ -109,20 +94,6 @@ def test_a_speed_is_told_where_a_step_was_measured(how, capsys):
         speeds[steps] = re.findall(r"([\d,]+) words/s", result)
     assert speeds.pop("1") == []  # its only step has compiled kernels: a speed of that would tell nothing
     assert all(len(found) == 1 and int(found[0].replace(",", "")) > 0 for found in speeds.values())
-
-
-def test_more_steps_than_the_schedule_has_need_a_longer_one(tmp_path, capsys):
-    cnn = ["train", "cnn", "--preset", "tiny", "--heldout", "9"]
-    assert main([*cnn, "--steps", "1", "--json", "--output", f"{tmp_path}"]) == 0
-    assert 0 <= json.loads(capsys.readouterr().out)["accuracy"] <= 1
-    resumed = ["train", "--steps", "3", "--resume", f"{tmp_path}"]
-    assert main(resumed) == 1
-    said = complaints(capsys.readouterr().err)
-    assert "the cosine schedule of the learning rate reaches 0 after step 1" in said[0] and "--rate-steps 3" in said[0]
-    assert main([*resumed, "--rate-steps", "3"]) == 0
-    assert "resumed with steps 3 (was 1), rate_steps 3 (was 1)" in capsys.readouterr().out
-    rates = [json.loads(line)["learning_rate"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert len(rates) == 3 and min(rates) > 0
 
 
 def test_without_barriers_the_schedule_lasts_for_all_pushes():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from safetensors.numpy import load_file
-from toys import WORKS, Toy, make_options, refusal, toy_data, whole_state
+from toys import WORKS, Toy, make_options, refusal, toy_data
 
 from models import Variable
 from refimpl.training.options import MATHEMATICS
@@ -109,9 +109,9 @@ def test_more_steps_at_a_constant_rate_go_on(tmp_path):
     assert run(tmp_path / "run", replace(constant, steps=4, rate_steps=4), resume=tmp_path / "run").steps == 4
 
 
-CHANGES = {"optimizer": "sgd", "learning_rate": 0.5, "rate": "linear", "warmup": 1, "rate_steps": 30, "clip_norm": None,
-           "weight_decay": 0.5, "optimizer_options": {"beta1": 0.5}, "average_sparse": False, "seed": 9,
-           "codec": {"table": "bf16"}}
+CHANGES = {"optimizer": "sgd", "learning_rate": 0.5, "scale_rate": 4, "rate": "linear", "warmup": 1, "rate_steps": 30,
+           "clip_norm": None, "weight_decay": 0.5, "optimizer_options": {"beta1": 0.5}, "average_sparse": False,
+           "seed": 9, "codec": {"table": "bf16"}}
 
 
 def test_every_option_that_changes_numbers_is_tried():
@@ -164,25 +164,15 @@ def flip_one_bit(path):
 SAID = OPTIONS.to_json()
 DAMAGES = {
     "cut off": (lambda path: path.write_text(path.read_text()[:100]), "is damaged"),
-    "empty": (lambda path: path.write_text(""), "is damaged"),
-    "no text": (lambda path: path.write_bytes(b"\xff\xfe\x00"), "is damaged"),
-    "no object": (lambda path: path.write_text("[1, 2]"), "is damaged"),
     "no format": (edit(format=None), "is damaged: Object missing required field `format`"),
-    "no step": (edit(step=None), "missing required field `step`"),
     "an earlier version": (edit(format=1), "has format 1: this version reads format 2"),
     "an unknown field": (edit(colour="red"), "unknown field `colour`"),
     "a field of another type": (edit(step="6"), "Expected `int`, got `str` - at `$.step`"),
     "another step": (edit(step=5), "it is of step 5, with checkpoint-6.safetensors, and has another's name"),
-    "an unknown option": (edit(options={**SAID, "teleport": 1}), "unknown field 'teleport' - at `$.options`"),
-    "a wrong option": (edit(options={**SAID, "steps": [6]}), "Expected `int`, got `array` - at `$.options.steps`"),
     "an impossible option": (edit(options={**SAID, "warmup": -1}), "warmup is -1: it must be at least 0"),
     "arrays elsewhere": (edit(arrays="../checkpoint-6.safetensors"), "matching regex"),
-    "a device for arrays": (edit(arrays="/dev/zero"), "matching regex"),
     "another array": (edit(holds={"parameter/table": "int64 [50, 3]"}), "table is float32 [50, 3], and its array int"),
-    "nested too deep": (lambda path: path.write_text("[" * 100_000), "more than 64 deep"),
-    "a field twice": (lambda path: path.write_text('{"format": 2,' + path.read_text().lstrip("{")), "more than once"),
     "changed": (edit(False, describe={"model": "lm"}), "was changed after it was written"),
-    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "it is no plain file"),
     "one bit": (flip_one_bit, "is damaged: its SHA-256"),
     "longer arrays": (lambda path: os.truncate(arrays_of(path), 1 << 40), "it has 1,099,511,627,776 bytes; at most"),
     "arrays cut off": (lambda path: os.truncate(arrays_of(path), 1000), "is damaged: its SHA-256"),
@@ -218,11 +208,6 @@ def test_what_no_checkpoint_could_say_is_refused_before_the_first_step(describe,
     if "note" in describe:  # the other can not even be compared between ranks
         assert words in refusal(SELF, lambda: run(tmp_path / "run", describe=describe))
         assert not (tmp_path / "run").exists()
-
-
-def test_numbers_of_numpy_are_written_as_pythons(tmp_path):
-    assert run(tmp_path / "run", replace(OPTIONS, learning_rate=np.float64(0.25), steps=1)).steps == 1
-    assert read_manifest(tmp_path / "run").options["learning_rate"] == 0.25
 
 
 def test_no_checkpoint(tmp_path):
@@ -285,12 +270,3 @@ def test_a_new_run_sweeps_up_after_a_killed_one(tmp_path):
         (tmp_path / "run" / name).write_text("half a file")
     run(tmp_path / "run", replace(OPTIONS, steps=3), resume=tmp_path / "run")
     assert not list((tmp_path / "run").glob(".*"))
-
-
-def test_loading_places_every_array(saved, tmp_path):
-    for architecture in ("hybrid", "ps", "allreduce"):
-        trainer = Trainer.open(Toy(), toy_data(), replace(OPTIONS, architecture=architecture, partitions=3), SELF)
-        load_checkpoint(trainer, saved[0])
-        arrays = load_file(saved[0] / "checkpoint-6.safetensors")
-        for (name, slot), array in whole_state(trainer, "adam").items():
-            assert np.array_equal(array, arrays[f"parameter/{name}" if slot is None else f"state/{slot}/{name}"])

@@ -87,7 +87,7 @@ def way(state, start):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.thorough("cnn-float32", "lm-float32-adagrad", "toy")
+@pytest.mark.thorough("cnn-float32", "lm-float32-adagrad", "toy-float32-sgd", "toy-float32-adam")
 def test_cpu_and_device_lie_in_the_enclosures(cupy, case):
     trainers = {device: case.trainer(device) for device in ("cpu", "cuda")}
     start = case.arrays(trainers["cpu"])

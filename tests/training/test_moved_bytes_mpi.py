@@ -102,10 +102,3 @@ def test_a_search_that_sent_more_than_its_formula_would_be_seen(searching, tmp_p
         ended = {STEPS * (i + 1) - 1 for i in range(len(WALK))}
         assert list(map(recorded, records)) != expected(searching.plans, searching.plans[0], ended)
         assert summed(records) == +Counter(result.bytes)
-
-
-def test_without_a_search_no_record_speaks_of_it(searching, tmp_path):
-    path = searching.comm.bcast(tmp_path)
-    searching.run(path / "run", steps=2, search_partitions=False)
-    if searching.comm.rank == 0:
-        assert not {"search", "repartition"} & set(read_metrics(path / "run")[0]["bytes_sent"])

@@ -51,7 +51,7 @@ def small(monkeypatch):
 
 
 @pytest.mark.parametrize("work, microbatches, settings, largest", CASES)
-@pytest.mark.thorough("lm-8-hybrid-None", "toy-7-allreduce")
+@pytest.mark.thorough("lm-8-hybrid-None", "toy-7-allreduce", "cnn-8-reduce-scatter")
 def test_the_same_bits(comm, one_rank, small, work, microbatches, settings, largest):
     small(largest)
     for machines in machines_of(comm):

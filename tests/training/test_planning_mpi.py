@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from toys import WORKS, answer, cnn_data, lm_data, make_options, make_trainer, refusal, toy_data
+from toys import WORKS, answer, lm_data, make_options, make_trainer, refusal, toy_data
 
 from refimpl.plan import Plan, make_plan
 from refimpl.plan.partitions.balance import by_popularity
@@ -142,8 +142,3 @@ def test_the_network_of_another_run_is_left_alone(comm, tmp_path):
                                                     options=make_options("toy", "sgd", architecture="auto")))
     assert not (path / "network.json").exists()
     comm.Barrier()
-
-
-@pytest.mark.mpi
-def test_alpha_without_sparse_variables(comm):
-    assert train(WORKS["cnn"][0](), cnn_data(), options=make_options("cnn", "sgd"), comm=comm).alpha == {}

@@ -1,14 +1,13 @@
-"""An optimizer whose state and work are dealt out by rows: an N-th on each rank, and the replicated one's every bit."""
+"""An optimizer whose state and work are dealt out by rows: an N-th on each rank."""
 
 import pytest
-from toys import answer, make_trainer
+from toys import make_trainer
 
 from kernels.update import OPTIMIZERS
 from refimpl.strategies import ReduceScatter
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
-SHARDED = dict(architecture="hybrid", shard_optimizer=True)
-ALONE = {**SHARDED, "overlap": False}  # all in one bucket
+ALONE = dict(architecture="hybrid", shard_optimizer=True, overlap=False)  # all in one bucket
 
 
 def state_bytes(trainer):
@@ -17,7 +16,6 @@ def state_bytes(trainer):
                if not shard.variable.sparse for array in shard.state.values())
 
 
-@pytest.mark.mpi(min_size=2)
 def test_a_rank_holds_an_nth_of_the_state(comm):
     """Of its rows alone (tests/plan/test_cost.py: an N-th, within one), none of statistics; replicated, all of it."""
     for work, optimizer in (("toy", "adam"), ("cnn", "momentum")):
@@ -29,22 +27,3 @@ def test_a_rank_holds_an_nth_of_the_state(comm):
                 if piece.owner == comm.rank and not piece.variable.statistic]
         assert state_bytes(whole) == full and comm.allreduce(state_bytes(trainer)) == full
         assert state_bytes(trainer) == slots * 4 * sum(piece.size for piece in mine)
-
-
-@pytest.mark.parametrize("work, optimizer, more", [
-    ("toy", "sgd", {}), ("toy", "momentum", dict(microbatches=3)), ("toy", "adagrad", dict(clip_norm=None)),
-    ("toy", "adam", dict(microbatches=7, overlap=True)), ("cnn", "momentum", dict(overlap=True))])
-@pytest.mark.thorough("momentum", "adam")
-def test_the_replicated_optimizers_bits(comm, monkeypatch, work, optimizer, more):
-    """Clipping and decay, statistics, ranks with no microbatch or several nodes; overlapped, each variable alone."""
-    monkeypatch.setattr("refimpl.plan.buckets.BUCKET", 1)
-    assert answer(work, optimizer, comm, **SHARDED, **more) == answer(work, optimizer, comm, architecture="allreduce",
-                                                                      **{**more, "overlap": False})
-
-
-@pytest.mark.mpi(min_size=2)
-def test_the_comparison_sees_values_that_were_not_handed_out(comm, monkeypatch):
-    whole = answer("toy", "sgd", comm, architecture="allreduce")
-    assert answer("toy", "sgd", comm, **SHARDED) == whole
-    monkeypatch.setattr("refimpl.server.dense.DenseServer.pull", lambda *_: None)
-    assert answer("toy", "sgd", comm, **SHARDED) != whole

@@ -66,14 +66,6 @@ def test_one_that_has_ended_is_not_begun_anew(searching, tmp_path):
         assert resumed.partition_search == ended.partition_search and {p for p, _ in searching.tried} <= {6}
 
 
-def test_it_ends_in_the_run_that_is_resumed_after_the_last_sample(searching, tmp_path):
-    path = searching.comm.bcast(tmp_path)
-    first = searching.run(path / "run", steps=STEPS * len(WALK))
-    assert not first.partition_search["finished"] and len(first.partition_search["samples"]) == len(WALK)
-    resumed = searching.run(path / "run", resume=True)
-    assert resumed.partition_search == {**first.partition_search, "chosen": 6, "finished": True}
-
-
 @pytest.mark.mpi(min_size=2)
 def test_on_other_ranks_it_starts_again_and_says_so(searching, tmp_path):
     path, comm = searching.comm.bcast(tmp_path), searching.comm

@@ -17,6 +17,7 @@ def changed_rows(before, after):
 
 @pytest.mark.parametrize("settings", BY_ROWS, ids=str)
 @pytest.mark.parametrize("optimizer", RATES)
+@pytest.mark.thorough("adam", "hybrid")
 def test_untouched_rows_keep_every_bit(comm, optimizer, settings):
     """Weight decay, momentum's velocity and Adam's moments stay where no gradient is."""
     recording = Recording(Toy(rows=60))  # ids reach 49: ten rows are never touched
@@ -39,6 +40,7 @@ def test_untouched_rows_keep_every_bit(comm, optimizer, settings):
 
 @pytest.mark.parametrize("settings", BY_ROWS, ids=str)
 @pytest.mark.parametrize("optimizer, moves", [("sgd", False), ("momentum", True), ("adagrad", False), ("adam", True)])
+@pytest.mark.thorough("momentum", "hybrid")
 def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, settings):
     """Row 1 gets a gradient, then a zero gradient; row 2 gets a gradient, then none: only row 1 may move again."""
     data = Script([[{1: [1, 2], 2: [1, 2]}, {5: [1, 1]}], [None, {1: [0, 0], 5: [3, 3]}]])
