@@ -1,6 +1,6 @@
 """Models on one device: hand-written forward and backward, no communication (docs/design.md, Rooms).
 
-A model is anything with ``variables``, ``rows_needed`` and ``loss_and_gradients`` (see ``models.protocol``).
+A model is an object with ``variables``, ``rows_needed`` and ``loss_and_gradients`` (see ``models.protocol``).
 """
 
 from models.protocol import Batch, Model

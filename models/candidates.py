@@ -1,8 +1,9 @@
-"""Log-uniform candidate sampler: which classes stand in for the whole vocabulary in sampled softmax.
+"""Log-uniform candidate sampler: draws the classes that represent the whole vocabulary in sampled softmax.
 
 Class k is drawn with probability  P(k) = log((k + 2) / (k + 1)) / log(V + 1):  Zipf's law for words sorted by
-frequency. As TensorFlow's log_uniform_candidate_sampler(unique=True), which the authors use: draw until ``samples``
-distinct classes have come; the number of tries tells how often each class is expected among the candidates.
+frequency. The sampler works like TensorFlow's log_uniform_candidate_sampler(unique=True), which the authors use: it
+draws until it has ``samples`` distinct classes. The number of tries gives the probability of each class to be among
+the candidates.
 """
 
 from dataclasses import dataclass
@@ -17,16 +18,16 @@ from kernels.random import uniform
 
 @dataclass(frozen=True)
 class Candidates:
-    """Distinct classes, sorted: ids (samples,) int64 on the host; tries: draws it took to find so many."""
+    """Distinct classes, sorted: ids (samples,) int64 on the host; tries: draws made to find them."""
 
     ids: Any
     tries: int
     vocabulary: int
 
 
-@lru_cache(maxsize=64)  # rows_needed and the loss ask for the same draw
+@lru_cache(maxsize=64)  # rows_needed and the loss use the same draw
 def draw_candidates(key: int, samples: int, vocabulary: int) -> Candidates:
-    """Draw ``samples`` distinct classes from sequence ``key``: the same ones whoever asks. Local.
+    """Draw ``samples`` distinct classes from sequence ``key``; the same key gives the same classes. Local.
 
     Try t is class floor((V + 1)**u_t) - 1, u_t element t of ``uniform(key)``. Raises ValueError if samples > V.
     """
@@ -41,17 +42,17 @@ def draw_candidates(key: int, samples: int, vocabulary: int) -> Candidates:
         if found[-1] >= samples:
             break
         tries *= 2
-    tries = int(np.searchsorted(found, samples)) + 1  # up to the try that found the last class wanted
+    tries = int(np.searchsorted(found, samples)) + 1  # up to the try that found the last class
     ids = np.sort(classes[:tries][first[:tries]])
-    ids.flags.writeable = False  # it is shared by everyone who asks for this key
+    ids.flags.writeable = False  # the cache gives this array to all callers with this key
     return Candidates(ids, tries, vocabulary)
 
 
 def is_first(classes, vocabulary):
-    """Return True where a class comes for the first time: (n,) bool."""
+    """Return True at the first occurrence of each class: (n,) bool."""
     place = np.empty(vocabulary, np.int64)  # read only where it is written
     order = np.arange(len(classes))
-    place[classes[::-1]] = order[::-1]  # of repeated indices the last assignment stays: the earliest place
+    place[classes[::-1]] = order[::-1]  # for repeated indices the last assignment counts: the earliest place
     return place[classes] == order
 
 

@@ -5,7 +5,7 @@ from kernels.random import dropout_scale
 
 
 def dropout(x, key, keep):
-    """Return (x * scale, scale), scale being 1/keep or 0, a function of the key; (x, None) if all is kept. Local."""
+    """Return (x * scale, scale). scale: 1/keep or 0, depending on the key; None, with x itself, if keep is 1. Local."""
     if keep == 1:
         return x, None
     scale = dropout_scale(key, x.shape, keep, x.dtype, array_module(x))

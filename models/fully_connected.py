@@ -1,10 +1,10 @@
-"""Fully connected layers in column blocks: the unit of computation is a microbatch x a block, on one device or several.
+"""Fully connected layers in column blocks. The unit of computation is one block for one microbatch.
 
     Z[:, b] = X @ W[b].T + c[b]    Y = dropout(relu(Z))    dW[b] = dZ[:, b].T @ X    dX = sum over b of dZ[:, b] @ W[b]
 
-A weight is (outputs, inputs), as PyTorch's: block b of S is outputs [b F / S, (b + 1) F / S), rows of W in one piece.
-The sum over blocks is a balanced binary tree, so who holds F / K neighbouring outputs forms a node of it: any K that
-divides S gives the same bits (docs/design.md, I1). Dropout is drawn by global column.
+A weight is (outputs, inputs), as in PyTorch. Block b of S is outputs [b F / S, (b + 1) F / S), contiguous rows of W.
+The sum over blocks is a balanced binary tree. A rank with F / K neighbouring outputs computes one partial sum of this
+tree, so any K that divides S gives the same bits (docs/design.md, I1). Dropout is drawn by global column.
 """
 
 import math
@@ -36,12 +36,12 @@ class FullyConnected:
 
     @property
     def width(self) -> int:
-        """Outputs of a block."""
+        """The number of outputs of a block."""
         return self.outputs // self.blocks
 
     @property
     def layer(self) -> Layer:
-        """The layer as a plan sees it."""
+        """The layer's sizes, for a plan."""
         return Layer(self.name, self.inputs, self.outputs, blocks=self.blocks)
 
     @property
@@ -63,11 +63,11 @@ class FullyConnected:
         return dense[weight], dense[bias]
 
     def forward(self, x, weight, bias, first: int, key: int):
-        """Return (y, scale) of the blocks from ``first`` on whose weight and bias these are. Local.
+        """Return (y, scale) of m blocks, ``first`` and the next ones, of this weight and bias. Local.
 
         x: (n, inputs).  weight: (m * width, inputs).  bias: (m * width,).  y: (n, m * width).
-        scale: what the gradient of y is multiplied with to be that of z, for relu and dropout; 1 of the last layer.
-        key: of the microbatch's dropout in this layer.
+        scale: gradient of z = scale * gradient of y, for relu and dropout; 1 in the last layer.
+        key: the random key of the microbatch's dropout in this layer.
         """
         xp, rows = array_module(x), len(weight)
         y = xp.empty((len(x), rows), x.dtype)
@@ -83,7 +83,7 @@ class FullyConnected:
         return y * scale, scale
 
     def weight_gradients(self, grad, x):
-        """Return the gradients of the weight and the bias of some blocks. grad: of z, (n, m * width). Local."""
+        """Return the gradients of the weight and the bias of m blocks. grad: of z, (n, m * width). Local."""
         xp, rows = array_module(grad), grad.shape[1]
         weight, bias = xp.empty((rows, self.inputs), grad.dtype), xp.empty(rows, grad.dtype)
         for start in range(0, rows, self.width):
@@ -93,7 +93,7 @@ class FullyConnected:
         return weight, bias
 
     def input_gradient(self, grad, weight):
-        """Return the sum over some blocks of grad[:, b] @ weight[b], in the tree's order: (n, inputs). Local.
+        """Return the sum over m blocks of grad[:, b] @ weight[b], in tree order: (n, inputs). Local.
 
         grad: of z, (n, m * width).  weight: (m * width, inputs); m a power of two.
         """
@@ -103,7 +103,7 @@ class FullyConnected:
 
 
 def tree_sum(parts: list):
-    """Return the sum of 2**k arrays: of the sums of neighbours, of which each is the sum of neighbours... Local."""
+    """Return the sum of 2**k arrays, added up as a balanced binary tree of neighbours. Local."""
     while len(parts) > 1:
         parts = [left + right for left, right in zip(parts[::2], parts[1::2])]
     return parts[0]
@@ -112,7 +112,7 @@ def tree_sum(parts: list):
 def loss_and_gradients(model, dense, batch):
     """Return (loss, gradients) of a microbatch of a model that is ``models.protocol.Sharded``. Local.
 
-    Raises ValueError for what the model's parts may not return.
+    Raises ValueError if a part of the model returns something invalid.
     """
     x, targets, saved = features_of(model, model.features(dense, batch), model.connected[0].of(dense)[0])
     loss, grad, gradients = end_of(model, model.connected, x, targets, dense, batch)
@@ -120,7 +120,7 @@ def loss_and_gradients(model, dense, batch):
 
 
 def end_of(model, layers, x, targets, dense, batch):
-    """Return (loss, gradient of x, gradients) of the network's last ``layers``, which x enters: (n, inputs). Local.
+    """Return (loss, gradient of x, gradients) of the network's last ``layers`` for their input x (n, inputs). Local.
 
     Each weight's gradient is ready before the gradient of the layer's input is computed.
     """
@@ -139,5 +139,5 @@ def end_of(model, layers, x, targets, dense, batch):
 
 
 def dropout_key(key: int, layer: FullyConnected) -> int:
-    """Return the key of dropout in a layer, of a microbatch with that key. Local."""
+    """Return the key of dropout in a layer. key: of the microbatch. Local."""
     return key_of(key, "dropout", layer.name)

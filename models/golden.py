@@ -1,8 +1,8 @@
-"""What a model brings for its golden trace: a tiny training, of few steps, with every edge that fits in.
+"""The tiny training of a model's golden trace. It has few steps and as many edge cases as possible.
 
-Five microbatches: no power of two. The third step ends an epoch: microbatch 2 is short and 3 and 4 have no examples;
-the fourth begins the next epoch. Some steps are clipped. Nothing random is left to the reader: nothing is dropped
-out or augmented, and the candidates of a sampled softmax are inputs.
+It has five microbatches, which is not a power of two. The third step ends an epoch: microbatch 2 is short, 3 and 4 have
+no examples. The fourth step begins the next epoch. Some steps are clipped. A reader needs no random numbers: there is
+no dropout and no augmentation, and the candidates of a sampled softmax are inputs.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ SEED, STEPS, MICROBATCHES = 7, 4, 5
 class Golden:
     """The training of a golden trace.
 
-    make_model(dtype).  make_data(): the microbatches, and the same cut of the examples' numbers.
-    options: of the trainer, beside seed and steps.
-    about: JSON that describes the model to a reader in another language.
+    make_model(dtype).  make_data(): the microbatches, and microbatches of the numbers of the same examples.
+    options: of the trainer, without seed and steps.
+    about: JSON that describes the model, for a reader in another language.
     """
 
     make_model: Callable[[str], Any]

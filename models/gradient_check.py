@@ -1,12 +1,12 @@
-"""Prove hand-written gradients: directional derivatives along random projections against central differences.
+"""Check hand-written gradients: compare directional derivatives in random directions with central differences.
 
 For a random direction v the gradient g must satisfy  g . v = d/dh loss(x + h v) at h = 0.  The right side is measured
 with central differences at steps h, h/4, h/16, ... and extrapolated to h = 0 (Ridders 1982, "Accurate computation of
-F'(x) and F'(x)F''(x)"). No tolerance is guessed; it is the sum of what can be wrong with that measurement:
+F'(x) and F'(x)F''(x)"). The tolerance is not guessed. It is the sum of the measurement's two errors:
 
-- truncation: how much the extrapolated value moves between neighbours in Ridders' table;
-- cancellation: noise / h, times the weights of the extrapolation, where the noise of one loss evaluation is measured by
-  third differences over steps so small that a smooth loss has none (Moré, Wild 2011, "Estimating computational noise").
+- truncation: the difference of the extrapolated value between neighbours in Ridders' table;
+- cancellation: noise / h, times the weights of the extrapolation. The noise of one loss evaluation is measured by third
+  differences over tiny steps, which vanish for a smooth loss (Moré, Wild 2011, "Estimating computational noise").
 """
 
 import copy
@@ -21,27 +21,27 @@ LARGEST_STEP = 2.0**-5
 STEP_RATIO = 4.0  # exact in binary, so that h itself is never rounded
 STEPS = 9  # down to 2**-21, below which cancellation always loses
 SAFETY = 4.0  # both parts of the tolerance are estimates from a few samples, not bounds
-RESOLUTION = 1e-4  # a tolerance above this share of the derivative's typical size could hide a wrong gradient
+RESOLUTION = 1e-4  # a tolerance above this part of the derivative's typical size could hide a wrong gradient
 
 
 class GradientError(AssertionError):
-    """A gradient disagrees with the loss it is said to belong to."""
+    """A gradient disagrees with its loss."""
 
 
 def check_gradients(model, batch, seed: int = 0, projections: int = 2, spread: float = 0.1) -> dict:
-    """Compare the model's gradients with central differences of its loss, per variable and over all together. Local.
+    """Compare the model's gradients with central differences of its loss, by variable and for all together. Local.
 
-    model: its variables have dtype float64.  batch: read, never changed.  seed: initial values and directions.
-    spread: initial values are moved by up to this much, since a zero (a bias, a gain) can hide a missing term.
-    Returns name -> (derivative by the gradient, by differences, tolerance) of the last projection; the key "" is
-    all variables together. Raises GradientError naming the variable with both numbers, ValueError if not float64.
+    model: its variables have dtype float64.  batch: is not changed.  seed: of initial values and directions.
+    spread: initial values are moved by up to this much, because a zero (a bias, a gain) can hide a missing term.
+    Returns name -> (derivative by the gradient, by differences, tolerance) of the last projection; the key "" means
+    all variables together. Raises GradientError, which names the variable and both numbers; ValueError if not float64.
     """
     point, needed = starting_point(model, batch, seed, spread)
     _, gradients = evaluate_at(model, batch, point, needed)
     slopes = {name: gradient_at(name, value, gradients, needed) for name, value in point.items()}
     for name in set(gradients) - set(point) - {v.name for v in model.variables}:
         raise GradientError(f"gradient of {name!r}, which is no variable of the model")
-    groups = {**{name: [name] for name in point}, "": list(point)}  # the last one sees what couples the variables
+    groups = {**{name: [name] for name in point}, "": list(point)}  # the last group covers how the variables interact
     result = {}
     for label, names in groups.items():
         for projection in range(projections):
@@ -66,7 +66,7 @@ def starting_point(model, batch, seed, spread):
 
 
 def evaluate_at(model, batch, point, needed):
-    """Return the model's (loss, gradients); the batch's state is a fresh copy every time."""
+    """Return the model's (loss, gradients), computed with a copy of the batch's state."""
     fresh = dataclasses.replace(batch, state=copy.deepcopy(batch.state))
     dense = {name: value for name, value in point.items() if name not in needed}
     rows = {name: point[name] for name in needed}
@@ -74,7 +74,7 @@ def evaluate_at(model, batch, point, needed):
 
 
 def gradient_at(name, value, gradients, needed):
-    """Return the gradient in the shape of ``value``: row gradients are laid out as the pulled rows are."""
+    """Return the gradient in the shape of ``value``; row gradients are put at the places of the pulled rows."""
     if name not in gradients:
         raise GradientError(f"{name!r}: the model returned no gradient")
     gradient = gradients[name]
@@ -104,7 +104,7 @@ def compare(model, batch, point, needed, slopes, direction, label):
         moved = {n: value + h * direction[n] if n in direction else value for n, value in point.items()}
         return float(evaluate_at(model, batch, moved, needed)[0])
 
-    statistics = {v.name for v in model.variables if v.statistic}  # a "gradient" of theirs is an estimate
+    statistics = {v.name for v in model.variables if v.statistic}  # their "gradient" is an estimate
     trained = [n for n in direction if n not in statistics]
     by_gradient = float(sum(np.vdot(slopes[n], direction[n]) for n in trained))
     if not trained:
@@ -114,7 +114,7 @@ def compare(model, batch, point, needed, slopes, direction, label):
     if not abs(by_gradient - by_differences) <= tolerance:
         raise GradientError(f"{where}: {by_gradient!r} by the gradient, {by_differences!r} by central differences "
                             f"(they differ by {abs(by_gradient - by_differences):.3g}, tolerance {tolerance:.3g})")
-    size = np.sqrt(sum(float(np.vdot(slopes[n], slopes[n])) for n in trained) / 3.0)  # the derivative's deviation
+    size = np.sqrt(sum(float(np.vdot(slopes[n], slopes[n])) for n in trained) / 3.0)  # its standard deviation
     if not tolerance <= RESOLUTION * size and size > 0:
         raise GradientError(f"{where}: differences are only good to {tolerance:.3g} where the derivative is about "
                             f"{size:.3g}; the loss is not smooth or not computed in float64 there")
@@ -122,7 +122,7 @@ def compare(model, batch, point, needed, slopes, direction, label):
 
 
 def ridders(f):
-    """Return (f'(0), tolerance): the entry of Ridders' table whose error estimate is least, and SAFETY times it."""
+    """Return (f'(0), tolerance): the entry of Ridders' table with the least error estimate, and SAFETY times this."""
     noise = evaluation_noise(f)
     best, best_error = np.nan, np.inf
     above = []

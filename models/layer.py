@@ -1,4 +1,4 @@
-"""A layer as a plan sees it: what it computes, holds and hands on. Nothing here computes."""
+"""The sizes of a layer, for a plan. Nothing here computes the layer."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ class Layer:
     inputs, outputs:   feature maps (channels), or features: ifm and ofm of Das et al. (arXiv 1602.06709).
     kernel:            k of a k x k kernel.
     size_in, size_out: (height, width) of its input and of its output, before pooling.
-    blocks:            column blocks S of a fully connected layer; 1 where it cannot be cut.
+    blocks:            column blocks S of a fully connected layer; 1 if it cannot be cut.
     """
 
     name: str
@@ -29,21 +29,21 @@ class Layer:
 
     @property
     def weights(self) -> int:
-        """Elements of its kernel, without the bias."""
+        """The number of elements of its kernel, without the bias."""
         return self.inputs * self.outputs * self.kernel**2
 
     @property
     def activations_in(self) -> int:
-        """Elements that an example brings to it."""
+        """The number of input elements for one example."""
         return self.inputs * self.size_in[0] * self.size_in[1]
 
     @property
     def products(self) -> int:
-        """Multiply-adds of an example's forward pass: weights x places; the backward pass takes twice as many."""
+        """Multiply-adds of the forward pass for one example: weights x output pixels. Backward needs twice this."""
         return self.weights * self.size_out[0] * self.size_out[1]
 
 
 def layers_of(model) -> tuple[Layer, ...]:
-    """Return the layers that a model names in ``layers``; () where it has none, or they are something else. Local."""
+    """Return the ``layers`` of a model; () if it has none, or if they are not of type Layer. Local."""
     layers = getattr(model, "layers", ())
     return tuple(layers) if isinstance(layers, list | tuple) and all(isinstance(one, Layer) for one in layers) else ()

@@ -1,4 +1,4 @@
-"""A user's own model and data, by the names under which Python imports them: "package.module:Class"."""
+"""A user's own model and data, by their import names: "package.module:Class"."""
 
 import importlib
 import inspect
@@ -16,8 +16,9 @@ DEFAULTS = {"preset": "", "optimizer": "adagrad", "learning_rate": 0.2}
 def build_own(make, recipe, seed: int):
     """Return (model, data, held-out data or None) of a recipe whose model is a user's own class ``make``. Local.
 
-    The class gets the recipe's sizes; of what the data give (vocabulary; image_shape, classes, ...) and of dtype, what
-    it has a parameter for. Raises ValueError naming what is wrong and what to do; what their code raises goes through.
+    The class gets the recipe's sizes. It also gets dtype and the sizes of the data (vocabulary; image_shape, classes,
+    ...) if it has parameters of these names. Raises ValueError, which says what is wrong and what to do. Errors of the
+    user's code pass through.
     """
     if recipe.preset:
         raise ValueError(f"{recipe.model} has no presets: leave --preset out, and give sizes by --set NAME=N")
@@ -31,9 +32,9 @@ def build_own(make, recipe, seed: int):
 
 
 def find(name: str, option: str) -> Any:
-    """Return what "package.module:attribute" names. Local. option: which said so.
+    """Return the object with the name "package.module:attribute". Local. option: the option with this name.
 
-    Raises ValueError where it reads otherwise, or there is no such module or attribute.
+    Raises ValueError if the name has another form, or if the module or the attribute does not exist.
     """
     module, _, attribute = name.partition(":")
     if module.endswith(".py") or "/" in module:
@@ -45,7 +46,7 @@ def find(name: str, option: str) -> Any:
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as problem:
-        if not f"{module}.".startswith(f"{problem.name}."):  # it is there, and lacks another module
+        if not f"{module}.".startswith(f"{problem.name}."):  # the module exists but imports a missing one
             raise
         raise ValueError(f"{option} {name}: there is no module {problem.name}: run from the folder where "
                          f"{problem.name.replace('.', '/')}.py lies, or name that folder in PYTHONPATH") from problem
@@ -56,14 +57,14 @@ def find(name: str, option: str) -> Any:
 
 
 def _parameters(function) -> tuple[dict, bool]:
-    """Return the parameters that can be named, and whether any other name is taken, too."""
+    """Return the names of the keyword parameters, and whether the function has **kwargs."""
     every = inspect.signature(function).parameters.values()
     named = {p.name: p for p in every if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     return named, any(p.kind is p.VAR_KEYWORD for p in every)
 
 
 def _model(make, recipe, given: dict):
-    """Return the model, checked to be one."""
+    """Return the user's model. Raises ValueError if it lacks something that a model needs."""
     _refuse_module(make if isinstance(make, type) else type(make), recipe.model)
     named, takes_any = _parameters(make)
     sizes = {**{size: value for size, value in given.items() if size in named}, **recipe.sizes}
@@ -84,8 +85,7 @@ def _model(make, recipe, given: dict):
 
 
 def _refuse_module(kind, name: str):
-    """Raise ValueError, with the lines that are needed, if a class is one of PyTorch's modules, which is no model yet.
-    """
+    """Raise ValueError, with the lines to add, if a class is a torch.nn.Module, which must be wrapped first."""
     bases = getattr(kind, "__mro__", ())
     if any((base.__module__, base.__name__) == ("torch.nn.modules.module", "Module") for base in bases):
         module = name.partition(":")[0]
@@ -97,7 +97,7 @@ def _refuse_module(kind, name: str):
 
 
 def _own_data(recipe, seed: int):
-    """Return (data, held-out data or None) of the recipe's function, checked to be such."""
+    """Return (data, held-out data or None) of the recipe's function. Raises ValueError if they are not."""
     function, name = find(recipe.data, "--data"), recipe.data
     if not callable(function):
         raise ValueError(f"--data {name} is {type(function).__name__}, not a function: name one that returns the data")

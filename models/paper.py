@@ -1,4 +1,4 @@
-"""A model as the paper measured it: its size, its computation, and how much faster the hybrid was."""
+"""The paper's measurements of a model: its size, its computation, and the speed-up of the hybrid."""
 
 from dataclasses import dataclass, field
 from typing import Any, Callable
@@ -8,11 +8,11 @@ from typing import Any, Callable
 class Paper:
     """A model at the paper's size (docs/paper.md, Models).
 
-    dense, sparse: elements.  alpha: part of all elements that a worker touches.  examples: of a GPU in a step.
-    flop: of an example, forward and backward.  efficiency: part of a GPU's peak that its computation reaches, assumed.
-    at_size(ranks, seed): returns (model, data) of that size; no parameter is made.  data may be None where nothing is
-    sparse.
-    goals: architecture -> speed of the hybrid over it, by the abstract.  assumed: sentences for a report.
+    dense, sparse: elements.  alpha: part of all elements that a worker touches.  examples: per GPU and step.
+    flop: of an example, forward and backward.  efficiency: assumed part of a GPU's peak that the computation reaches.
+    at_size(ranks, seed): returns (model, data) of that size and allocates no parameters. data may be None if no
+    variable is sparse.
+    goals: architecture -> the hybrid's speed-up over it, from the abstract.  assumed: sentences for a report.
     """
 
     dense: int
@@ -27,5 +27,5 @@ class Paper:
 
     @property
     def row_elements(self) -> float:
-        """Elements of the rows that a worker touches: alpha (dense + sparse) - dense, as dense ones have alpha 1."""
+        """Elements of the rows that a worker touches: alpha (dense + sparse) - dense, since dense ones have alpha 1."""
         return self.alpha * (self.dense + self.sparse) - self.dense

@@ -1,4 +1,4 @@
-"""The smallest model with layers that can be cut over ranks: fully connected ones alone, squared error."""
+"""The smallest model whose layers can be cut over ranks: fully connected layers and a squared error."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from models.fully_connected import FullyConnected, loss_and_gradients
 
 
 class Perceptron:
-    """Fully connected layers of ``widths`` outputs with relu and dropout, then one of ``outputs`` that is not cut.
+    """Fully connected layers of ``widths`` outputs with relu and dropout, then one of ``outputs``, which is not cut.
 
     See ``models.protocol.Sharded``.  Batches: inputs (n, inputs), targets (n, outputs), of the variables' dtype.
     loss: sum over examples of (y - target)² / normaliser.
@@ -28,12 +28,12 @@ class Perceptron:
         return loss_and_gradients(self, dense, batch)
 
     def features(self, dense, batch):
-        """Return (inputs, targets, None): nothing comes before the connected layers."""
+        """Return (inputs, targets, None): there is no layer before the connected layers."""
         xp = array_module(dense["out.weight"])
         return xp.asarray(batch.inputs), xp.asarray(batch.targets), None
 
     def features_backward(self, grad, saved, dense, ready):
-        """Return {}: nothing came before."""
+        """Return {}: there is no layer before the connected layers."""
         return {}
 
     def loss(self, logits, targets, normaliser):

@@ -1,4 +1,4 @@
-"""From names to things: the model, the training data and the held-out data that a recipe describes."""
+"""Recipes: names and sizes of a model and data, and the function that builds the objects."""
 
 from dataclasses import asdict, dataclass, field, fields, replace
 
@@ -16,12 +16,12 @@ LEARNING_RATES = {"adam": 2e-3, "adagrad": 0.2, "momentum": 0.1, "sgd": 0.5, "la
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is trained on what. Its JSON lies in config.json and in every checkpoint.
+    """A model and the data that it trains on. config.json and every checkpoint contain it as JSON.
 
     model: of ``models.registry.MODELS``, or "package.module:Class".  data: of ``models.data.SOURCES``, or
-    "package.module:function" for a model of one's own.  preset, sizes: of the model; sizes go before the preset's.
-    microbatches: V.  microbatch_size: examples in each, of a text its streams.  window: words of each stream in a step.
-    heldout: at most so many held-out words or images are evaluated.
+    "package.module:function" for a user's own model.  preset, sizes: of the model; sizes override the preset.
+    microbatches: V.  microbatch_size: examples (in a text: streams) in each.  window: words of a stream in a step.
+    heldout: the most held-out words or images to evaluate.
     """
 
     model: str
@@ -40,7 +40,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, data: dict) -> "Recipe":
-        """Read what ``to_json`` wrote. Raises ValueError for fields that are unknown, or of another type."""
+        """Return the recipe of ``to_json``'s result. Raises ValueError for an unknown field or a wrong type."""
         try:
             recipe = msgspec.convert(data, cls)
         except msgspec.ValidationError as problem:
@@ -53,8 +53,8 @@ class Recipe:
 def build(recipe: Recipe, seed: int):
     """Return (model, data, held-out data) of a recipe. Local: every rank builds its own, from the same files.
 
-    Held-out data are None where a model of one's own has none, or cannot be evaluated.
-    Raises ValueError (DataError for data) naming what is wrong and what to do.
+    Held-out data are None if a user's own model has none or cannot be evaluated.
+    Raises ValueError (DataError for data), which says what is wrong and what to do.
     """
     entry = entry_of(recipe.model)
     built = build_own(entry.model, recipe, seed) if is_own(recipe.model) else _build_ours(entry, recipe, seed)
@@ -70,7 +70,7 @@ def _build_ours(entry, recipe, seed):
 
 
 def model_and_content(entry, recipe: Recipe):
-    """Return the model of a recipe and what its data hold, not cut yet. Local. Raises as ``build`` does."""
+    """Return the model of a recipe and the content of its data, not yet cut. Local. Raises as ``build`` does."""
     if recipe.preset not in entry.presets:
         raise ValueError(f"{recipe.model} has no preset {recipe.preset!r}; it has {', '.join(entry.presets)}")
     preset, content = entry.presets[recipe.preset], load(recipe.data)
@@ -85,10 +85,10 @@ def model_and_content(entry, recipe: Recipe):
 
 
 def recipe_of(model: str, chosen: dict) -> tuple[Recipe, dict]:
-    """Return the recipe, and the trainer's options, of a model and what was chosen, completed by its defaults. Local.
+    """Return the recipe and the trainer's options for a model: what was chosen, and the model's defaults. Local.
 
-    An optimizer that is not the model's own brings a rate of its own. Raises ValueError for a model that there is not,
-    or a user's own without data.
+    If another optimizer than the model's default is chosen, its own learning rate is the default. Raises ValueError
+    for an unknown model, or for a user's own model without data.
     """
     entry = entry_of(model)
     complete = {**entry.defaults, **chosen}
@@ -104,5 +104,5 @@ def recipe_of(model: str, chosen: dict) -> tuple[Recipe, dict]:
 
 
 def resumed(recipe: dict, chosen: dict) -> Recipe:
-    """Return a checkpoint's recipe with what was chosen anew; whether that fits is checked on loading. Local."""
+    """Return a checkpoint's recipe with newly chosen fields. Loading the checkpoint checks whether they fit. Local."""
     return replace(Recipe.from_json(recipe), **chosen)

@@ -1,6 +1,6 @@
-"""The project's models by name. To add one: its folder, with ENTRY in its ``entry.py``, and its line in MODELS.
+"""The project's models by name. To add one, write its folder, with ENTRY in its ``entry.py``, and its line in MODELS.
 
-``train``, ``compare``, ``plan``, ``bench`` and ``experiment`` find a model here, and name none.
+``train``, ``compare``, ``plan``, ``bench`` and ``experiment`` find all models here.
 """
 
 import importlib
@@ -15,22 +15,22 @@ MODELS = {"lm": "models.lm", "cnn": "models.cnn", "nmt": "models.nmt", "vgg": "m
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """What others know of a model.
+    """The properties of a model.
 
     model:     its class, model(**sizes, dtype=...); sizes are those of a preset and of the data.
     content:   the type of data that it trains on, ``models.data.Corpus`` or ``Images``; None: any.
     presets:   name -> sizes.
-    defaults:  fields of ``Recipe`` and of a trainer's options, where nothing else is asked for.
-    unit:      what its examples are called.
-    quality:   what its evaluation gives, "perplexity" or "accuracy"; "": not known before.
-    preset_data: preset -> the data that it is for, where the defaults' are not.
+    defaults:  defaults of the fields of ``Recipe`` and of a trainer's options.
+    unit:      name of its examples, for example "words".
+    quality:   result of its evaluation: "perplexity" or "accuracy"; "": unknown before it is evaluated.
+    preset_data: preset -> its data, for presets with other data than the defaults.
     fit:       fit(sizes) -> the sizes that suit the data.
     synthetic: synthetic(sizes, **shape) -> data in microbatches of that shape, e.g. ``SyntheticText``.
-    workloads: what benchmarks and the paper's experiment train: name -> ``Workload``.
-    by_length: a workload in sentences of several lengths, ``ByLength``, if it reads sentences.
-    bounds:    small trainings to compare devices by, ``BoundedTraining``.
+    workloads: for benchmarks and the paper's experiment: name -> ``Workload``.
+    by_length: workloads in sentences of several lengths, ``ByLength``, if it reads sentences.
+    bounds:    small trainings by which devices are compared, ``BoundedTraining``.
     reach:     name of a benchmark's work -> the ratio to its best peer that it should reach.
-    paper:     the model as the paper measured it, ``Paper``.
+    paper:     the paper's measurements, ``Paper``.
     golden:    the training of its golden trace, ``Golden``.
     translate: translate(model, values, source words, beam) -> target words, if it translates.
     Its PyTorch twin, if it has one, is ``refimpl.experiments.bench.peers.torch_NAME``.
@@ -55,7 +55,7 @@ class ModelEntry:
 
     @property
     def optimizer(self) -> dict:
-        """The defaults that name the optimizer of a benchmark: its kind, a constant rate, clipping."""
+        """The defaults for the optimizer of a benchmark: its kind, a constant rate, clipping."""
         names = ("optimizer", "learning_rate", "clip_norm")
         return {name: self.defaults[name] for name in names if name in self.defaults}
 
@@ -68,7 +68,7 @@ def is_own(model: str) -> bool:
 def entry_of(model: str) -> ModelEntry:
     """Return the entry of a model: of MODELS, or "package.module:Class". Local.
 
-    Raises ValueError, saying what to do, where there is no such model.
+    Raises ValueError, which says what to do, if the model does not exist.
     """
     if is_own(model):
         own = find(model, "--model")
@@ -86,5 +86,5 @@ def entries() -> dict[str, ModelEntry]:
 
 
 def workloads_for(purpose: str) -> list:
-    """Return the workload that each model has for a purpose, e.g. "throughput"; of those that have one. Local."""
+    """Return the workloads for a purpose, e.g. "throughput", of all models that have one. Local."""
     return [entry.workloads[purpose] for entry in entries().values() if purpose in entry.workloads]

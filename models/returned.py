@@ -1,4 +1,4 @@
-"""What the parts of a ``models.protocol.Sharded`` returned, checked as it comes: the same words however it is cut."""
+"""Check what the parts of a ``models.protocol.Sharded`` return. Errors are the same however its layers are cut."""
 
 from collections.abc import Mapping
 
@@ -6,10 +6,10 @@ from kernels.arrays import array_module
 
 
 def features_of(model, found, like):
-    """Return (x, targets, saved) as ``features`` returned it, x in one piece of memory. Local.
+    """Return (x, targets, saved), the result of ``features``, with contiguous x. Local.
 
-    found: what it returned.  like: the weight of the layer that x enters, (outputs, inputs).
-    Raises ValueError for something else.
+    found: the result.  like: the weight of the layer whose input is x, (outputs, inputs).
+    Raises ValueError if the result is invalid.
     """
     name = f"{type(model).__name__}.features"
     if not isinstance(found, (tuple, list)) or len(found) != 3:
@@ -21,7 +21,7 @@ def features_of(model, found, like):
 
 
 def loss_of(model, found, logits):
-    """Return (loss, gradient of the logits) as ``loss`` returned it. Local. Raises ValueError for something else."""
+    """Return (loss, gradient of the logits), the result of ``loss``. Local. Raises ValueError if it is invalid."""
     name = f"{type(model).__name__}.loss"
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         raise ValueError(f"{name} returned {type(found).__name__}: it must return two things, the loss and the "
@@ -31,7 +31,7 @@ def loss_of(model, found, logits):
 
 
 def gradients_of(model, found):
-    """Return the dict that ``features_backward`` returned. Local. Raises ValueError unless it has what it must."""
+    """Return the dict that ``features_backward`` returned. Local. Raises ValueError if it is invalid."""
     name = f"{type(model).__name__}.features_backward"
     if not isinstance(found, Mapping):
         raise ValueError(f"{name} returned {type(found).__name__}: it must return a dict, name of each variable that "
@@ -44,7 +44,7 @@ def gradients_of(model, found):
 
 
 def _check_matrix(what, array, like, shape):
-    """Raise ValueError unless it is a matrix of like's dtype and device, and of a shape: None, any number."""
+    """Raise ValueError unless ``array`` is a matrix of this shape (None: any size), with like's dtype and device."""
     fits = (hasattr(array, "dtype") and type(array).__module__ == type(like).__module__ and array.dtype == like.dtype
             and len(array.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape)))
     if not fits:

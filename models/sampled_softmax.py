@@ -13,13 +13,13 @@ def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, ca
     """Return (loss, gradients): scaled sum of the examples' losses; gradients of the first five arguments. Local.
 
     hidden, target_weights: (n, d), the row of each example's target.  candidate_weights: (s, d).
-    target_biases: (n,), candidate_biases: (s,), less the log of the expected count.
-    hit: (n,) int64, the candidate that is the example's own target, or -1.
-    scale: (n,), weight of each example's loss.  loss: a number where ``hidden`` is, summed in float64.
+    target_biases: (n,), candidate_biases: (s,), both minus the log of the expected count.
+    hit: (n,) int64, the candidate that equals the example's target, or -1.
+    scale: (n,), weight of each example's loss.  loss: a number on the device of ``hidden``, summed in float64.
     """
     logits = hidden @ candidate_weights.T
     own = own_logits(hidden, target_weights, target_biases)
-    total = exponentials(logits, candidate_biases, own, hit)  # which is what logits hold from here on
+    total = exponentials(logits, candidate_biases, own, hit)  # in place: logits hold the exponentials now
     loss, share, down = shares(total, own, scale)
     dhidden = logits @ candidate_weights
     dtargets, shared = gradients_of_rows(dhidden, hidden, target_weights, share, down)
@@ -30,7 +30,7 @@ def softmax_losses(hidden, weight, bias, targets, block: int = 2**21):
     """Return each example's cross-entropy under the full softmax: (n,) float64. Local.
 
     hidden: (n, d).  weight: (V, d).  bias: (V, 1).  targets: (n,) classes, on the host.
-    The vocabulary is walked in pieces, so that at most about ``block`` logits exist at a time.
+    The vocabulary is processed in pieces, so that at most about ``block`` logits exist at a time.
     """
     xp = array_module(hidden)
     n = len(targets)

@@ -1,4 +1,4 @@
-"""Sizes of models and of data, checked by whoever takes them: a complaint names the size, what it is and may be."""
+"""Checks of the sizes of models and data. An error names the size, its value and the allowed values."""
 
 from numbers import Integral, Real
 
@@ -10,14 +10,14 @@ ADDRESSES = 2**63
 
 
 def require_positive(**values):
-    """Raise ValueError unless every value is an integer above zero, naming the first that is not. Local."""
+    """Raise ValueError, which names the first wrong size, unless every value is an integer above zero. Local."""
     for name, value in values.items():
         if not _is_positive(value):
             raise ValueError(f"{name} must be a positive integer, not {value!r}")
 
 
 def require_all_positive(**values):
-    """Raise ValueError unless every value is a tuple or list of integers above zero, naming the first not. Local."""
+    """Raise ValueError for the first value that is not a tuple or list of integers above zero. Local."""
     for name, value in values.items():
         if not isinstance(value, (tuple, list)) or not all(map(_is_positive, value)):
             raise ValueError(f"{name} must be positive integers, not {value!r}")
@@ -28,27 +28,27 @@ def _is_positive(value) -> bool:
 
 
 def require_flag(**values):
-    """Raise ValueError unless every value is True or False, or 1 or 0, naming the first that is not. Local."""
+    """Raise ValueError for the first value that is not True, False, 1 or 0. Local."""
     for name, value in values.items():
         if not isinstance(value, Integral) or value not in (0, 1):
             raise ValueError(f"{name} must be 1 (yes) or 0 (no), not {value!r}")
 
 
 def require_kept(keep):
-    """Raise ValueError unless it is a probability to keep an element in dropout. Local."""
+    """Raise ValueError unless ``keep`` is above 0 and at most 1. Local."""
     if not isinstance(keep, Real) or not 0 < keep <= 1:
         raise ValueError(f"keep={keep!r}: a probability above 0, at most 1")
 
 
 def require_few(layers: int, said: str):
-    """Raise ValueError for more than MOST_LAYERS layers. said: the size that asks for them, and its value. Local."""
+    """Raise ValueError for more than MOST_LAYERS layers. said: the size that gives them, and its value. Local."""
     if layers > MOST_LAYERS:
         raise ValueError(f"{said}: that is {layers} layers; give at most {MOST_LAYERS}: every step handles each of "
                          "their variables")
 
 
 def require_addressable(variables):
-    """Raise ValueError for a variable that no memory could hold, naming the first. Local."""
+    """Raise ValueError for the first variable that is too large for any memory. Local."""
     for v in variables:
         if v.nbytes >= ADDRESSES:
             raise ValueError(f"variable {v.name!r} of shape {v.shape} has {v.nbytes:.3g} bytes, and no array has more "

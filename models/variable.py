@@ -1,4 +1,4 @@
-"""A variable: a named trainable array. Its initial values depend on its name and the seed, never on the rank."""
+"""A variable: a named trainable array. Its initial values depend on its name and the seed, not on the rank."""
 
 import math
 import operator
@@ -19,7 +19,7 @@ class Constant:
     value: float = 0.0
 
     def elements(self, key, start, count):
-        """Return ``count`` elements from element ``start`` on: (count,) float64. Local."""
+        """Return elements ``start`` to ``start + count - 1``: (count,) float64. Local."""
         return np.full(count, self.value)
 
 
@@ -30,7 +30,7 @@ class Uniform:
     limit: float
 
     def elements(self, key, start, count):
-        """Return ``count`` elements from element ``start`` on, of random sequence ``key``: (count,) float64. Local."""
+        """Return elements ``start`` to ``start + count - 1`` of random sequence ``key``: (count,) float64. Local."""
         return self.limit * (2.0 * uniform(key, count, start) - 1.0)
 
 
@@ -38,15 +38,15 @@ class Uniform:
 class Variable:
     """A named trainable array.
 
-    shape:     of integers; a list will do, and NumPy's.  dtype: its name; np.float32 will do.
-    sparse:    its gradient touches some rows only and arrives as a RowGradient; its shape is (rows, columns).
-    statistic: not trained. Its "gradient" is this step's estimate of it (a microbatch's share, so that the shares
-               add up over the microbatches), and it moves towards it: value += STATISTIC_RATE * (estimate - value).
+    shape:     integers, in a tuple, a list or a NumPy array.  dtype: its name, or a type such as np.float32.
+    sparse:    its gradient touches only some rows and is a RowGradient; its shape is (rows, columns).
+    statistic: it is not trained. Its "gradient" is this step's estimate: the sum of the microbatches' shares. The value
+               moves towards it: value += STATISTIC_RATE * (estimate - value).
     decays:    weight decay applies.
-    clipped:   it counts in the global norm, and is scaled with it.
-    blocks:    S, a power of two: the model computes with its rows in so many equal parts, one by one, so that S/K
-               neighbours of them may lie on each of K ranks (see ``models.fully_connected``). 1: it stays in one piece.
-    Raises ValueError for a field that is something else, which says what to write.
+    clipped:   its gradient counts in the global norm, and is clipped by it.
+    blocks:    S, a power of two: the model computes with S equal parts of its rows, one by one, so that each of K ranks
+               may hold S/K neighbouring parts (see ``models.fully_connected``). 1: it is not cut.
+    Raises ValueError for an invalid field, which says what to write.
     """
 
     name: str
@@ -78,28 +78,28 @@ class Variable:
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of one copy."""
+        """The bytes of one copy."""
         return self.size * np.dtype(self.dtype).itemsize
 
     def initial_elements(self, seed: int, start: int, count: int):
-        """Return ``count`` elements of the initial value from element ``start`` on: (count,), in ``initial``'s dtype.
+        """Return elements ``start`` to ``start + count - 1`` of the initial value: (count,), in ``initial``'s dtype.
 
-        Local. Called by ``initial_rows``, and by who looks at a part of a long row.
+        Local.
         """
         return np.asarray(self.initial.elements(key_of(seed, "initial", self.name), start, count)).reshape(count)
 
     def initial_rows(self, seed: int, start: int = 0, stop: int | None = None, stride: int = 1):
-        """Return rows start, start + stride, ... below stop (axis 0) of the initial value, whoever asks. Local."""
+        """Return rows start, start + stride, ... below stop (axis 0) of the initial value. Local."""
         count = self.shape[0] if self.shape else 1
         ids = range(count)[start:stop:stride]
         width = self.size // count if count else 0
         values = np.empty((len(ids), width), self.dtype)
-        block = max(1, 2**20 // max(1, width * stride))  # rows at a time: skipped rows are made too, then left out
+        block = max(1, 2**20 // max(1, width * stride))  # rows at a time; skipped rows are computed too, then dropped
         for lo in range(0, len(ids), block):
             some = ids[lo:lo + block]
             rows = some[-1] + 1 - some[0]
@@ -113,19 +113,19 @@ class Variable:
 
 
 def check_blocks(what: str, count: int, blocks):
-    """Raise ValueError unless so many of ``what`` can be cut into equal blocks, a power of two of them. Local."""
+    """Raise ValueError unless ``blocks`` is a power of two that divides ``count``. what: for the message. Local."""
     if type(blocks) is not int or blocks < 1 or blocks & (blocks - 1) or count % blocks:
         raise ValueError(f"{count} {what} in {blocks!r} blocks: give a power of two that divides {count}: "
                          f"{', '.join(map(str, blocks_of(count)))}")
 
 
 def blocks_of(count: int) -> list[int]:
-    """Return the numbers of blocks that so many rows can be computed in, up to 64. Local."""
+    """Return the possible numbers of blocks for ``count`` rows, up to 64. Local."""
     return [1 << i for i in range(7) if count % (1 << i) == 0]
 
 
 def _shape(name, shape) -> tuple[int, ...]:
-    """Return a shape as a tuple of ints; ValueError for anything but a sequence of integers, none of them negative."""
+    """Return a shape as a tuple of ints. Raises ValueError unless it is a sequence of non-negative integers."""
     try:
         sizes = tuple(operator.index(size) for size in shape if not isinstance(size, (bool, np.bool_)))
         if not isinstance(shape, (str, bytes)) and len(sizes) == len(shape) and all(size >= 0 for size in sizes):
@@ -137,9 +137,9 @@ def _shape(name, shape) -> tuple[int, ...]:
 
 
 def _dtype(name, dtype) -> str:
-    """Return a dtype's name; ValueError for what is none."""
+    """Return a dtype's name. Raises ValueError if it is not a dtype."""
     try:
-        if dtype is not None:  # which NumPy takes for float64
+        if dtype is not None:  # NumPy reads None as float64
             return np.dtype(dtype).name
     except TypeError:
         pass

@@ -1,4 +1,4 @@
-"""What benchmarks and experiments train: sizes of a model and of its microbatches, and synthetic data of that shape."""
+"""Workloads of benchmarks and experiments: sizes of a model and its microbatches, and synthetic data of that shape."""
 
 from dataclasses import asdict, dataclass, field
 
@@ -12,7 +12,7 @@ STEPS = 16
 class Workload:
     """A model and its microbatches, as plain data.
 
-    model: its name in the registry.  sizes: of the model.  shape: of a microbatch, see its entry's ``synthetic``.
+    model: its name in the registry.  sizes: of the model.  shape: of a microbatch; see ``synthetic`` in its entry.
     """
 
     name: str
@@ -34,33 +34,33 @@ class Workload:
 
     @property
     def data(self):
-        """The synthetic data, not made yet."""
+        """The description of the synthetic data."""
         return self.entry.synthetic(self.sizes, **self.shape)
 
     @property
     def examples(self) -> int:
-        """Examples in a microbatch, e.g. words or images."""
+        """The number of examples in a microbatch, e.g. words or images."""
         return self.data.examples
 
     def make_model(self, **more):
-        """Return the model. Local; it holds no parameters. more: sizes, or dtype."""
+        """Return the model. Local; it allocates no parameters. more: sizes, or dtype."""
         return self.entry.model(**{**self.data.sizes, **self.sizes, **more})
 
     def make_data(self, microbatches: int, seed: int = 0, steps: int = STEPS):
-        """Return a ``Data`` of so many steps, V = ``microbatches``. Local: the same on every rank that asks."""
+        """Return a ``Data`` of ``steps`` steps, V = ``microbatches``; the same on every rank. Local."""
         return self.data.make(microbatches, seed, steps)
 
     def make_heldout(self, microbatches: int, seed: int = 0):
-        """Return a held-out ``Data`` of one step. Local. Raises AttributeError for data that have none."""
+        """Return a held-out ``Data`` of one step. Local. Raises AttributeError if there is none."""
         return self.data.make_heldout(microbatches, seed)
 
 
 @dataclass(frozen=True)
 class ByLength:
-    """A workload in sentences of several lengths: the paper's sparsity-degree experiment.
+    """Workloads in sentences of several lengths, for the paper's sparsity-degree experiment.
 
-    workloads: words of a sentence -> workload, the longest first.  flop: of the longest's microbatch at the paper's
-    size, while ``elements`` are sent whole; ours are ``our_elements``.
+    workloads: words of a sentence -> workload, the longest first.  flop: of a microbatch of the longest sentences at
+    the paper's size.  elements: of the variables sent whole at the paper's size; ``our_elements``: at our size.
     """
 
     workloads: dict[int, Workload]
@@ -71,9 +71,9 @@ class ByLength:
 
 @dataclass(frozen=True)
 class BoundedTraining:
-    """A training so small that what any correct device can compute of it is known: see ``refimpl bench gpu``.
+    """A small training with known bounds for the results of any correct device: see ``refimpl bench gpu``.
 
-    what: said of it beside the model's name.  still: variables that hardly move so early: theirs says nothing of a bound.
+    what: its description in reports.  still: variables that hardly change so early; they are not compared with a bound.
     """
 
     what: str

@@ -1,7 +1,8 @@
 """Batch normalisation over the microbatch, with running statistics for evaluation (Ioffe and Szegedy 2015).
 
-The statistics a microbatch normalises with are its own: they depend on no other microbatch, and so on no rank. What
-evaluation uses are statistic variables; a microbatch's "gradient" of them is its share of the step's estimate.
+A microbatch is normalised with its own statistics. They depend on no other microbatch, and so on no number of ranks.
+Evaluation uses running statistics, which are statistic variables. A microbatch's "gradient" for such a variable is its
+share of the step's estimate.
 """
 
 from kernels.each import scaled_each
@@ -22,7 +23,7 @@ def norm_variables(name, channels, dtype):
 def norm_forward(x, dense, name, relu=False, running=False):
     """Return (y, saved): every channel of x with mean 0 and variance 1, times scale plus offset [, at least 0].
 
-    running: normalise with the running statistics, each image by itself, as evaluation does.
+    running: normalise with the running statistics, as evaluation does; the result of an image then depends on it alone.
     """
     mean, variance = (dense[f"{name}.mean"], dense[f"{name}.variance"]) if running else channel_statistics(x)
     y = normalize(x, mean, variance, dense[f"{name}.scale"], dense[f"{name}.offset"], EPSILON, relu)
@@ -32,8 +33,8 @@ def norm_forward(x, dense, name, relu=False, running=False):
 def statistics_shares(saved, share) -> dict:
     """Return the "gradients" of all statistics: the share of this microbatch in the step's estimate of each.
 
-    saved: name -> what ``norm_forward`` saved.  share: this microbatch's examples / the global batch's; the shares add
-    up to the microbatches' weighted mean.
+    saved: name -> what ``norm_forward`` saved.  share: this microbatch's examples / the global batch's examples. The
+    sum over the microbatches is their weighted mean.
     """
     found = {f"{name}.{part}": value for name, (_, _, mean, variance) in saved.items()
              for part, value in (("mean", mean), ("variance", variance))}
@@ -41,7 +42,7 @@ def statistics_shares(saved, share) -> dict:
 
 
 def norm_backward(grad, saved, dense, name, gradients, shares, relu=False):
-    """Return the gradient of x; put those of scale and offset, and the shares of the statistics, into ``gradients``.
+    """Return the gradient of x; put the gradients of scale and offset and the shares of statistics into ``gradients``.
 
     shares: see ``statistics_shares``.
     """

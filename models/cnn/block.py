@@ -46,13 +46,13 @@ def block_forward(x, dense, name, stride, running=False):
 
 
 def block_norms(saved, name) -> dict:
-    """Return name -> what each normalisation of a block saved."""
+    """Return name -> the values that each normalisation of a block saved."""
     found = {f"{name}.norm1": saved[3], f"{name}.norm2": saved[4]}
     return found if saved[5] is None else found | {f"{name}.shortcut_norm": saved[5]}
 
 
 def block_backward(grad, saved, dense, name, stride, gradients, shares):
-    """Return the gradient of x; put the variables' into ``gradients``."""
+    """Return the gradient of x; put the gradients of the variables into ``gradients``."""
     x, hidden, y, norm1, norm2, shortcut_norm = saved
     grad_sum = grad * (y > 0)
     grad_inner = norm_backward(grad_sum, norm2, dense, f"{name}.norm2", gradients, shares)

@@ -1,4 +1,4 @@
-"""The residual network's golden trace. Its norm clips the second step and the third."""
+"""The residual network's golden trace. The second step and the third are clipped."""
 
 import numpy as np
 

@@ -22,7 +22,7 @@ def head_forward(x, dense, name):
 
 
 def head_backward(grad, saved, dense, name, gradients):
-    """Return the gradient of x; put those of weight and bias into ``gradients``."""
+    """Return the gradient of x; put the gradients of weight and bias into ``gradients``."""
     pooled, shape = saved
     gradients[f"{name}.weight"] = pooled.T @ grad
     gradients[f"{name}.bias"] = grad.sum(axis=0)

@@ -19,11 +19,12 @@ PRESETS = {
 class ConvNet:
     """3x3 stem, stages of basic blocks, global average pooling, linear layer: images to classes.
 
-    image_shape: (height, width, channels).  blocks: how many basic blocks each stage has; a number: of one stage. A
-    stage has twice the channels of the one before, the first ``width``; its first block has stride 2, but in the first.
-    augment: random crops in training.  flip: mirrored images too (not for digits: a mirrored 2 is none).
-    Batches: inputs (n, height, width, channels) uint8, targets (n,) integers, weights None or (n,) of 0 and 1; an
-    example of weight 0 is left out, of the batch statistics too.
+    image_shape: (height, width, channels).  blocks: the number of basic blocks in each stage; an integer means one
+    stage. The first stage has ``width`` channels. Each further stage has twice the channels of the stage before, and
+    its first block has stride 2.
+    augment: random crops in training.  flip: mirrored images too (not for digits: a mirrored 2 is not a digit).
+    Batches: inputs (n, height, width, channels) uint8, targets (n,) integers, weights None or (n,) of 0 and 1. An
+    example of weight 0 is left out, also of the batch statistics.
     """
 
     def __init__(self, image_shape, classes, width=16, blocks=(1, 1, 1), augment=True, dtype="float32", flip=False):
@@ -53,7 +54,7 @@ class ConvNet:
     def loss_and_gradients(self, dense, rows, batch):
         """Return (sum of cross entropies / batch.normaliser, gradients); see models.protocol. Local.
 
-        The gradient of a running statistic is this microbatch's share of the step's estimate of it:
+        The gradient of a running statistic is this microbatch's share of the step's estimate:
         (its examples / batch.normaliser) * its own mean or variance.
         """
         xp = array_module(dense["stem.weight"])
@@ -68,7 +69,7 @@ class ConvNet:
     def forward(self, x, dense, running=False):
         """Return (logits, saved), saved for ``backward``: x (n, h, w, c), logits (n, classes).
 
-        Normalises with the microbatch's own statistics, or with the running ones.
+        running: normalise with the running statistics, not with the microbatch's own.
         """
         y, stem_norm = norm_forward(conv_forward(x, dense, "stem"), dense, "stem_norm", True, running)
         block_saved = []
@@ -95,9 +96,9 @@ class ConvNet:
         return gradients
 
     def evaluate(self, dense, tables, batch):
-        """Return {"loss": sum over examples, "count": examples, "correct": rightly classified}. Local.
+        """Return {"loss": sum over examples, "count": examples, "correct": correctly classified}. Local.
 
-        Normalises with the running statistics and augments nothing: each image's result is its own.
+        It normalises with the running statistics and augments nothing, so each image's result depends on it alone.
         """
         images, targets = counted_images(self, batch, array_module(dense["stem.weight"]), augment=False)
         if len(images) == 0:

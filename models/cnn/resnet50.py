@@ -1,10 +1,10 @@
-"""The variables of ResNet-50, to plan with: nothing here computes."""
+"""The variables of ResNet-50, for ``refimpl plan``. This model cannot be trained."""
 
 from models.variable import Variable
 
 
 class ResNet50:
-    """ResNet-50 (He et al. 2016, table 1) as far as a plan asks: its variables, batch normalisation's one a layer."""
+    """The variables of ResNet-50 (He et al. 2016, table 1), with one batch normalisation variable for each layer."""
 
     def __init__(self):
         self.variables, channels = [Variable("stem", (7 * 7 * 3, 64)), Variable("stem_norm", (2, 64))], 64

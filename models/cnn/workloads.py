@@ -1,4 +1,4 @@
-"""What benchmarks and the paper's experiment train of the residual network, and what the paper says of ResNet-50."""
+"""The residual network's workloads for benchmarks and the paper's experiment, and the paper's figures for ResNet-50."""
 
 from models.cnn.resnet50 import ResNet50
 from models.paper import Paper

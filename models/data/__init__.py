@@ -1,4 +1,4 @@
-"""Real data by name, cut into microbatches without overlap or loss, whatever the number of ranks.
+"""Data by name, cut into microbatches. The microbatches do not depend on the number of ranks.
 
     corpus = load("shakespeare")
     data = TokenStreams(corpus.train, microbatches=8, streams=8, window=20)

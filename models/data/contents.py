@@ -1,7 +1,10 @@
-"""What a source hands over: a text as numbered words, or images with labels; the same on every rank, read-only.
+"""The content of a data source: a text as numbered words, or images with labels. It is the same on every rank.
 
-Both have ``kind``, what they hold; ``sizes``, which a model of them must have; ``suggested``, those which it may have;
-``cut(recipe, seed)``, which returns the data to train on and the held-out data, in microbatches as a recipe says.
+Both classes have
+    kind                what they hold
+    sizes               sizes that a model of them must have
+    suggested           sizes that a model of them may have
+    cut(recipe, seed)   returns the training data and the held-out data, in the microbatches of a recipe
 """
 
 from dataclasses import dataclass, field
@@ -20,9 +23,9 @@ class Corpus:
     """A text as word numbers.
 
     train, heldout: (n,) integer arrays, ids below ``vocabulary_size``; read-only.
-    vocabulary:     the words, number i at position i, most frequent first as far as the source knows (log-uniform
-                    candidate sampling expects that order); or only their number, for text that has no spelling.
-    fingerprint:    hex SHA-256 of all of it.
+    vocabulary:     the words, number i at position i. If the source knows their frequency, the most frequent come
+                    first, as log-uniform candidate sampling expects. For text without spelling: the number of words.
+    fingerprint:    hex SHA-256 of the content.
     """
 
     kind: ClassVar[str] = "text"
@@ -40,16 +43,16 @@ class Corpus:
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of different words."""
+        """The number of different words."""
         return self.vocabulary if isinstance(self.vocabulary, int) else len(self.vocabulary)
 
     @property
     def sizes(self) -> dict:
-        """Sizes that a model of it must have."""
+        """Sizes that a model of this text must have."""
         return {"vocabulary": self.vocabulary_size}
 
     def cut(self, recipe, seed: int) -> tuple[TokenStreams, TokenStreams]:
-        """Return the text in streams, and the first words of the held-out one, so many as are evaluated. Local."""
+        """Return the text in streams, and the first ``recipe.heldout`` words of the held-out text. Local."""
         cut = recipe.microbatches, recipe.microbatch_size, recipe.window
         require_enough(len(self.train) - 1, "words to predict", recipe)
         _require_window(len(self.train) - 1, recipe)
@@ -62,8 +65,8 @@ class Images:
 
     train_images, heldout_images: (n, height, width, channels) uint8, 0 … 255; read-only.
     train_labels, heldout_labels: (n,) int64, 0 … classes - 1; read-only.
-    augment, flip:                whether they may be shifted, and mirrored too: a mirrored digit is none.
-    fingerprint:                  hex SHA-256 of all of it.
+    augment, flip:                whether they may be shifted, and whether they may be mirrored (digits may not).
+    fingerprint:                  hex SHA-256 of the content.
     """
 
     kind: ClassVar[str] = "images"
@@ -88,16 +91,16 @@ class Images:
 
     @property
     def sizes(self) -> dict:
-        """Sizes that a model of them must have: shape of an image (height, width, channels), and classes."""
+        """Sizes that a model of these images must have: their shape (height, width, channels), and classes."""
         return {"image_shape": self.train_images.shape[1:], "classes": self.classes}
 
     @property
     def suggested(self) -> dict:
-        """Sizes that a model of them may have."""
+        """Sizes that a model of these images may have."""
         return {"augment": self.augment, "flip": self.flip}
 
     def cut(self, recipe, seed: int) -> tuple[Examples, Examples]:
-        """Return the images, shuffled, and so many held-out ones as are evaluated, as they stand. Local."""
+        """Return the images, shuffled, and the first ``recipe.heldout`` held-out images, not shuffled. Local."""
         many, size = recipe.heldout, recipe.microbatch_size
         require_enough(len(self.train_images), "images", recipe)
         return (Examples(self.train_images, self.train_labels, recipe.microbatches, size, seed),
@@ -106,7 +109,7 @@ class Images:
 
 
 def require_enough(count, what, recipe):
-    """Raise DataError if a microbatch of the recipe has more examples than there are. Local."""
+    """Raise DataError if a microbatch of the recipe has more examples than the data. Local."""
     if recipe.microbatch_size > max(count, 1):
         raise DataError(f"microbatches of {recipe.microbatch_size}: {recipe.data} has {count} {what} to train on; give "
                         f"--microbatch-size {max(count, 1)} or less")
@@ -114,7 +117,7 @@ def require_enough(count, what, recipe):
 
 def _require_window(count, recipe):
     longest = -(-count // (recipe.microbatches * recipe.microbatch_size))
-    if recipe.microbatches <= count and recipe.window > longest:  # of more microbatches the trainer says what is wrong
+    if recipe.microbatches <= count and recipe.window > longest:  # the trainer refuses more microbatches
         raise DataError(f"windows of {recipe.window}: each of {recipe.microbatches} x {recipe.microbatch_size} streams "
                         f"of {recipe.data} has at most {longest} words to predict; give --window {longest} or less, or "
                         "fewer streams by --microbatches and --microbatch-size")

@@ -12,13 +12,13 @@ from models.sizes import require_positive
 
 
 class Examples:
-    """n examples in an order drawn anew for every epoch, V·b a step; a ``Data``.
+    """n examples, shuffled anew in every epoch, V·b in each step; a ``Data``.
 
-    A global batch is the next V·b examples of the epoch's order, microbatch v its v-th b.  The last batch of an epoch
-    is short: its later microbatches are short or None.
+    A global batch is the next V·b examples of the epoch's order, and microbatch v is its v-th piece of b examples. The
+    last global batch of an epoch may be short; then its later microbatches are short or None.
 
     inputs, targets: arrays with n examples along axis 0.  microbatches: V.  size: b, per microbatch.
-    shuffle=False: the examples' own order, as for evaluation; batches are then views.
+    shuffle=False: keep the order of the examples, as for evaluation; batches are then views.
     Raises ValueError if inputs and targets differ in length or a number is not positive.
     """
 
@@ -28,7 +28,7 @@ class Examples:
         if not self.inputs.ndim or not self.targets.ndim or len(self.inputs) != len(self.targets):
             raise ValueError(f"inputs {self.inputs.shape} and targets {self.targets.shape} differ in length of axis 0")
         self.microbatches, self.size, self.seed, self.shuffle = microbatches, size, seed, shuffle
-        self.latest = None, None  # (epoch, its order): one order is kept, the next replaces it
+        self.latest = None, None  # (epoch, its order): the order of one epoch is cached
 
     @property
     def steps_per_epoch(self) -> int:
@@ -44,7 +44,7 @@ class Examples:
         return step % self.steps_per_epoch == 0
 
     def examples(self, step: int) -> int:
-        """Return the number of examples in the global batch: V·b, or what is left at the end of an epoch."""
+        """Return the number of examples in the global batch: V·b, or the rest at the end of an epoch."""
         require_step(self, step)
         full = self.microbatches * self.size
         return min(full, len(self.inputs) - step % self.steps_per_epoch * full)
@@ -52,7 +52,7 @@ class Examples:
     def order(self, epoch: int) -> np.ndarray:
         """Return the epoch's permutation of 0 … n-1, a function of (seed, epoch, n) alone: (n,) int64."""
         if self.latest[0] != epoch:
-            # No two sort keys are equal: SplitMix64 is a bijection of the position, so any sort gives one answer.
+            # No two sort keys are equal (SplitMix64 is a bijection of the position), so all sorts give the same order.
             keys = random_bits(key_of(self.seed, "order", epoch), len(self.inputs))
             self.latest = epoch, np.argsort(keys)
         return self.latest[1]

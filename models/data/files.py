@@ -1,4 +1,4 @@
-"""Read a whole file or say what is wrong with it, by the one error of every data source."""
+"""Read whole files. Every data source raises the same error, DataError, for a file that is missing or damaged."""
 
 import gzip
 import zlib
@@ -8,7 +8,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 class DataError(ValueError):
-    """Data is missing or damaged: the message says what is wrong, with which file, and how to get a good one."""
+    """Data is missing or damaged. The message names the file, says what is wrong, and how to get a good one."""
 
 
 def read_bytes(path: Path, remedy: str) -> bytes:
@@ -18,7 +18,7 @@ def read_bytes(path: Path, remedy: str) -> bytes:
     """
     path = Path(path)
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would keep us waiting, a device for ever
+        if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe or a device might never end
             raise DataError(f"{path}: not a plain file; {remedy}")
         content = path.read_bytes()
     except MemoryError:

@@ -1,4 +1,4 @@
-"""One number that two ranks compare to know that they hold the same data."""
+"""The fingerprint of data: two ranks compare it to check that they hold the same data."""
 
 import hashlib
 

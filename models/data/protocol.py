@@ -1,4 +1,4 @@
-"""What the trainer asks of data: microbatches by step and number, whoever holds them."""
+"""The interface of training data: microbatches by step and number."""
 
 from typing import Protocol, runtime_checkable
 
@@ -7,42 +7,42 @@ from models import Batch
 
 @runtime_checkable
 class Data(Protocol):
-    """Training examples cut into V microbatches a step: a function of (step, index), without ranks or order of calls.
+    """Training examples, V microbatches in each step. A microbatch depends only on (step, index), not on the rank.
 
-    ``Examples`` and ``TokenStreams`` are such; so is anything with these members.
+    ``Examples`` and ``TokenStreams`` implement this protocol; so does any object with these members.
     """
 
     @property
     def microbatches(self) -> int:
-        """V, pieces of the global batch; any rank may ask for any of them."""
+        """V, the number of microbatches in a global batch; any rank may read any of them."""
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which every example is used exactly once; 0 if there are no examples."""
+        """The number of steps in which every example is used exactly once; 0 if there are no examples."""
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of examples and cutting; ranks that differ here must not train together."""
+        """Hex SHA-256 of the examples and their cutting; ranks with different fingerprints must not train together."""
 
     def examples(self, step: int) -> int:
         """Return the number of targets in the whole global batch of ``step``: its ``Batch.normaliser``.
 
-        Its microbatches hold so many, which all ranks count together: where weights are not 0, else targets; over as
-        many of their leading axes as fits in the first step. (Targets that are no arrays are not counted.)
+        The trainer checks this number: in each step all ranks count the weights that are not 0, or the targets if
+        weights is None, over the leading axes that gave the right number in the first step. (Only arrays are counted.)
         """
 
     def microbatch(self, step: int, index: int) -> Batch | None:
-        """Return microbatch ``index`` of ``step``, or None if no target falls to it. The trainer sets key and state.
+        """Return microbatch ``index`` of ``step``, or None if it has no target. The trainer sets key and state.
 
-        Asked again it gives the same, in arrays that nobody writes to before the step is done.
+        A second call returns equal arrays. The arrays must not change before the step ends.
         """
 
     def starts_epoch(self, step: int) -> bool:
-        """Return True if ``step`` is the first of an epoch: state that is carried from step to step begins anew."""
+        """Return True if ``step`` is the first of an epoch: state carried between steps is then reset."""
 
 
 def require_step(data: Data, step: int, index: int = 0):
-    """Raise ValueError unless ``data`` has such a step and microbatch. Local."""
+    """Raise ValueError unless ``data`` has this step and this microbatch. Local."""
     if not data.steps_per_epoch:
         raise ValueError("there are no examples to train on: steps_per_epoch is 0")
     if step < 0:
@@ -52,7 +52,7 @@ def require_step(data: Data, step: int, index: int = 0):
 
 
 def require_filled(data: Data):
-    """Raise ValueError if there are more microbatches than examples in a step: some would never have one. Local."""
+    """Raise ValueError if a step has fewer examples than microbatches: some would always be empty. Local."""
     most = data.examples(0) if data.steps_per_epoch else 0
     if 0 < most < data.microbatches:
         raise ValueError(f"{data.microbatches} microbatches: the data have {most} examples for a step, and each "

@@ -1,4 +1,4 @@
-"""Data by name: the one place that knows all the sources. To add one: its file, and its line in SOURCES."""
+"""Data by name. To add a source, write its file and add its line to SOURCES."""
 
 import inspect
 
@@ -36,12 +36,12 @@ FORMS = {form.partition(":")[0].rstrip("["): form for form in SOURCES}
 
 
 def is_source(name: str) -> bool:
-    """Return whether a name is of one of SOURCES, whatever stands behind its colon. Local."""
+    """Return whether a name, without its colon and what follows, is in SOURCES. Local."""
     return name.partition(":")[0] in FORMS
 
 
 def source_names(content: type | None = None) -> str:
-    """Return the names of the sources, of those that hand over such content, for people to read. Local."""
+    """Return the names of the sources with this type of content (None: of all), as text for messages. Local."""
     return ", ".join(form for form, loader in SOURCES.items()
                      if content in (None, inspect.signature(loader).return_annotation))
 
@@ -50,7 +50,7 @@ def load(name: str, **options) -> Corpus | Images | Pairs:
     """Return the data called ``name``, e.g. "shakespeare" or "lm1b:DIR" (see SOURCES). Local, on each rank.
 
     options: the keyword arguments of the source's loader, e.g. ``load("lm1b:DIR", shards=2)``.
-    Raises DataError if there is no such source or option, or if its files are missing or damaged.
+    Raises DataError if the source or the option does not exist, or if files are missing or damaged.
     """
     kind, _, argument = name.partition(":")
     if kind not in FORMS:

@@ -1,4 +1,4 @@
-"""Cut a text into parallel streams that are read window by window: truncated backpropagation through time."""
+"""Cut a text into parallel streams of windows, for truncated backpropagation through time."""
 
 from functools import cached_property
 
@@ -30,7 +30,7 @@ class TokenStreams:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Windows that the longest stream fills."""
+        """The number of windows in the longest stream."""
         return -(-self.length(0) // self.window)
 
     @cached_property
@@ -42,7 +42,7 @@ class TokenStreams:
         return self.shorter + (stream < self.longer_streams)
 
     def offset(self, step: int) -> int:
-        """Return where in each stream the window of ``step`` begins."""
+        """Return the position in each stream at which the window of ``step`` begins."""
         return step % self.steps_per_epoch * self.window
 
     def starts_epoch(self, step: int) -> bool:
@@ -57,10 +57,10 @@ class TokenStreams:
         return self.longer_streams * of_longer + (streams - self.longer_streams) * of_shorter
 
     def microbatch(self, step: int, index: int) -> Batch | None:
-        """Return inputs and targets (time, b) int64, time <= T, and weights where a stream ends before the window does.
+        """Return inputs and targets (time, b) int64, time <= T, and weights if a stream ends before the window does.
 
         weights: None, or (time, b) float32, 0 at padding.  Padding repeats the pair of the microbatch's first stream,
-        so that it touches no row of a sparse variable that the microbatch does not touch anyway.
+        so that it touches no other rows of a sparse variable.
         """
         require_step(self, step, index)
         first, offset = index * self.streams, self.offset(step)

@@ -1,1 +1,1 @@
-"""What doors to other frameworks, ``refimpl.torch`` and ``refimpl.jax``, have in common."""
+"""Code that the interfaces to other frameworks, ``refimpl.torch`` and ``refimpl.jax``, share."""

@@ -1,4 +1,4 @@
-"""Which rows a batch needs, as a user's own function says."""
+"""The rows that a batch needs, from a user's own function."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ from kernels import unique_ids
 
 
 def declared(rows, tables, batch) -> dict:
-    """Return what a user's function says that a batch needs: table -> (k,) int64 sorted unique row numbers. Local.
+    """Return the row numbers that a user's function gives for a batch: table -> (k,) int64, sorted, unique. Local.
 
-    Raises ValueError unless it names the tables, and whole numbers.
+    Raises ValueError unless the function returns integers for exactly these tables.
     """
     said = rows(batch)
     if not isinstance(said, dict) or set(said) != set(tables):

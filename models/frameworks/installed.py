@@ -1,12 +1,12 @@
-"""Frameworks are optional: who asks for one that is not there is told what to do."""
+"""Frameworks are optional. A missing one gives an error that says what to install."""
 
 import importlib
 
 
 def require_installed(package: str, called: str):
-    """Raise ModuleNotFoundError, with what to install, if a framework is missing. Local.
+    """Raise ModuleNotFoundError, which says what to install, if a framework is missing. Local.
 
-    package: what is imported, and the name of the extra.  called: as people call it.
+    package: the module's name, which is also the name of the extra.  called: the framework's usual name.
     """
     try:
         importlib.import_module(package)

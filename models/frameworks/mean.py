@@ -1,4 +1,4 @@
-"""Is a loss a sum over its examples, or their mean? Found with a microbatch, told twice over."""
+"""Find whether a loss is a sum or a mean over examples: compute the loss of a microbatch, and of it repeated."""
 
 import math
 from dataclasses import replace
@@ -17,16 +17,16 @@ WORDS = ("the loss is a mean over the microbatch: the step adds up the microbatc
 
 
 def is_mean(total: Callable[[Batch], float], batch: Batch) -> bool | None:
-    """Return whether a loss is a mean over examples; None where the batch told twice does not say. Local.
+    """Return whether a loss is a mean over examples; None if the repeated batch does not show it. Local.
 
-    total: returns the loss of a batch, in evaluation mode; it may be of another number of examples.
+    total: returns the loss of a batch, in evaluation mode; it is called with batches of two sizes.
     """
     for axis in (0, 1):  # text is (time, streams)
         if (twice := _told_twice(batch, axis)) is None:
             continue
         try:
             once, again = total(replace(batch, state={})), total(twice)
-        except Exception:  # it does not take another number of examples
+        except Exception:  # the model does not accept another number of examples
             continue
         if once and math.isclose(again, 2 * once, rel_tol=CLOSE):
             return False
@@ -36,7 +36,7 @@ def is_mean(total: Callable[[Batch], float], batch: Batch) -> bool | None:
 
 
 def _told_twice(batch: Batch, axis) -> Batch | None:
-    """Return the batch with each example twice, along an axis; None where its arrays have no such axis in common."""
+    """Return the batch with each example twice, along an axis; None if its arrays do not share this axis."""
     parts = {name: getattr(batch, name) for name in ("inputs", "targets", "weights")}
     lengths = {leaf.shape[axis] if leaf.ndim > axis else None
                for leaf in leaves(tuple(parts.values())) if hasattr(leaf, "ndim")}

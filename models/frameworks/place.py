@@ -1,13 +1,13 @@
-"""Where in a user's own code something went wrong."""
+"""The line of a user's own code at which an error occurred."""
 
 import traceback
 from pathlib import Path
 
 
 def line_of(problem, *packages) -> str:
-    """Return file, line and text of the last line of a traceback that is in none of these modules' folders. Local.
+    """Return file, line and text of a traceback's last line that is not in the folders of these modules. Local.
 
-    Nor in another library's, such as flax's.
+    Lines in other libraries, such as flax, are left out, too.
     """
     roots = tuple(str(Path(package.__file__).parent) for package in packages)
     frames = traceback.extract_tb(problem.__traceback__)

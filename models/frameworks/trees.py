@@ -1,4 +1,4 @@
-"""Trees of arrays, as a batch may hold: tuples, lists and mappings, one in another."""
+"""Trees of arrays, which a batch may hold: nested tuples, lists and mappings."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ import numpy as np
 def mapped(tree, change):
     """Return a tree of tuples, lists and mappings with ``change`` applied to each leaf. Local.
 
-    A mapping of any kind (transformers' BatchEncoding, say) becomes a dict.
+    Any mapping, for example a BatchEncoding of transformers, becomes a dict.
     """
     if isinstance(tree, Mapping):
         return {key: mapped(value, change) for key, value in tree.items()}
@@ -26,7 +26,7 @@ def leaves(tree) -> list:
 
 
 def examples_in(batch) -> int:
-    """Return how many examples a ``Batch`` counts: weights that are not 0, or the length of axis 0. Local."""
+    """Return the number of examples in a ``Batch``: weights that are not 0, or the length of axis 0. Local."""
     if batch.weights is not None:
         return int(np.count_nonzero(batch.weights))
     sized = [leaf for part in (batch.targets, batch.inputs) for leaf in leaves(part) if getattr(leaf, "ndim", 0)]

@@ -1,4 +1,4 @@
-"""LSTM language model with sampled softmax: the model on which Parallax was measured."""
+"""LSTM language model with sampled softmax, the model on which the authors measured Parallax."""
 
 from models.lm.model import PRESETS, LanguageModel
 

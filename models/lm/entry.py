@@ -9,7 +9,7 @@ from models.registry import ModelEntry
 
 
 def fit(sizes: dict) -> dict:
-    """Return the sizes with no more candidates than words; what is no number of candidates is for the model to say."""
+    """Return the sizes with at most as many candidates as words. The model refuses an invalid number of candidates."""
     samples = sizes["samples"]
     return {**sizes, "samples": min(samples, sizes["vocabulary"])} if isinstance(samples, int) else sizes
 

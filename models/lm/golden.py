@@ -1,4 +1,4 @@
-"""The language model's golden trace. Its norm clips every step, that of the dense gradients alone only the third."""
+"""The language model's golden trace. Every step is clipped; by the dense gradients alone only the third would be."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ SIZES = {**PRESETS["tiny"], "keep": 1.0}
 
 
 def text():
-    """Return words by Zipf's law, and their places; streams 0 to 4 have 9 pairs, streams 5 to 9 have 8, windows 4."""
+    """Return Zipf-distributed words and their places. Streams 0 to 4 have 9 pairs, 5 to 9 have 8; a window has 4."""
     count = MICROBATCHES * 2 * 8 + 5 + 1
     drawn = np.exp(uniform(key_of(SEED, "text"), count) * np.log(SIZES["vocabulary"] + 1.0))
     tokens = np.minimum(np.floor(drawn).astype(np.int64) - 1, SIZES["vocabulary"] - 1)

@@ -7,10 +7,10 @@ from models.dropout import dropout
 
 
 def layer_forward(layer, dense, x, batch, keep, first, widths, workspace):
-    """Return (output, saved): x and output are (time, streams, width); read and replace the layer's batch.state.
+    """Return (output, saved); read and replace the layer's batch.state. x, output: (time, streams, width).
 
-    saved: dropout factors of input and output (None where nothing is dropped) and the LSTM's tape.
-    Dropout is on the first layer's input and on every layer's output, never on the state (Zaremba et al. 2014).
+    saved: dropout factors of input and output (None without dropout) and the LSTM's tape.
+    Dropout applies to the first layer's input and every layer's output, never to the state (Zaremba et al. 2014).
     """
     input_scale = None
     if first:
@@ -36,7 +36,7 @@ def layer_backward(layer, dense, saved, dh, gradients):
 
 
 def carried_state(batch, layer, x, widths):
-    """Return the layer's (c, h) that batch.state carries from the window before, zeros if there is none."""
+    """Return the layer's (c, h) of the previous window from batch.state, or zeros if it has none."""
     xp, state = array_module(x), []
     for name, width in zip(("c", "h"), widths):
         shape = (x.shape[1], width)

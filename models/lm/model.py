@@ -17,7 +17,7 @@ from models.variable import Uniform, Variable
 PRESETS = {
     "tiny": dict(vocabulary=50, embedding=8, hidden=12, projection=6, layers=1, samples=16, keep=0.9),
     "small": dict(vocabulary=25_000, embedding=128, hidden=256, projection=128, layers=1, samples=512, keep=0.9),
-    # docs/paper.md: LSTM 2048, projection 512, one-billion-word vocabulary; the authors clip the LSTM's variables only
+    # docs/paper.md: LSTM 2048, projection 512, one-billion-word vocabulary; the authors clip only the LSTM's variables
     "paper": dict(vocabulary=793_470, embedding=512, hidden=2048, projection=512, layers=1, samples=8192, keep=0.9,
                   clipped="lstm"),
 }
@@ -27,10 +27,10 @@ PRESETS = {
 class LanguageModel:
     """Next-word model: sparse embedding -> ``layers`` LSTMs with projection -> sampled softmax, sparse weight and bias.
 
-    vocabulary: words, sorted by falling frequency (the candidate sampler counts on it).
-    projection: width of h; 0 or None leaves it at ``hidden``.  samples: candidates of a microbatch.
+    vocabulary: words, sorted by falling frequency, as the candidate sampler expects.
+    projection: width of h; 0 or None: ``hidden``.  samples: candidates of a microbatch.
     keep: probability to keep an element of the first input and of each layer's output while training.
-    clipped: "all", or "lstm" for the authors' choice to clip by the norm of the LSTM's variables only.
+    clipped: "all", or "lstm", the authors' choice: clip by the norm of the LSTM's variables only.
     Source: github.com/snuspl/parallax, examples/lm1b; a batch is (time, streams) int64, see models.protocol.
     """
 
@@ -72,7 +72,7 @@ class LanguageModel:
         ]
 
     def rows_needed(self, batch):
-        """Return the words read, and the words scored: targets and candidates; padding needs none. Local."""
+        """Return the rows of the inputs, and of the targets and candidates; padding needs no rows. Local."""
         tokens = Tokens(batch, self.vocabulary)
         scored = np.empty(0, np.int64)
         if len(tokens.targets):
@@ -80,7 +80,7 @@ class LanguageModel:
         return {"embedding": unique_ids(tokens.inputs), "softmax_weight": scored, "softmax_bias": scored}
 
     def candidates(self, batch):
-        """Return the microbatch's candidates; they depend on its key only."""
+        """Return the microbatch's candidates, which depend only on its key."""
         return draw_candidates(key_of(batch.key, "candidates"), self.samples, self.vocabulary)
 
     def loss_and_gradients(self, dense, rows, batch):
@@ -97,7 +97,7 @@ class LanguageModel:
         return loss, gradients
 
     def run_layers(self, dense, x, batch, keep):
-        """Return the last layer's (time, streams, width) and a tape per layer; carry the state on in batch.state."""
+        """Return the last layer's (time, streams, width) and the tape of each layer; keep the state in batch.state."""
         tapes = {}
         for n, layer in enumerate(self.layers):
             x, tapes[layer] = layer_forward(layer, dense, x, batch, keep, first=n == 0,
@@ -118,7 +118,7 @@ class LanguageModel:
         correction = log_expected_count(needed, drawn.tries, self.vocabulary).astype(h.dtype)
         corrected = bias - xp.asarray(correction)[:, None]
         place = np.minimum(np.searchsorted(drawn.ids, targets), len(drawn.ids) - 1)
-        hit = np.where(drawn.ids[place] == targets, place, -1)  # the candidate that is the target itself
+        hit = np.where(drawn.ids[place] == targets, place, -1)  # the candidate that equals the target
         loss, (dhidden, own_weights, own_biases, sampled_weights, sampled_biases) = sampled_softmax(
             tokens.counted(h), take_rows(weight, own), take_rows(corrected, own)[:, 0],
             take_rows(weight, sampled), take_rows(corrected, sampled)[:, 0],
@@ -129,9 +129,9 @@ class LanguageModel:
         return loss, dh, {"softmax_weight": aggregate_rows(ids, weights), "softmax_bias": aggregate_rows(ids, biases)}
 
     def evaluate(self, dense, tables, batch):
-        """Return {"loss": sum of cross-entropies in nats, "count": targets} under the full softmax; carry the state.
+        """Return {"loss": sum of cross-entropies in nats, "count": targets} under the full softmax; keep the state.
 
-        tables: name -> each sparse variable whole. Nothing is dropped or sampled. Local.
+        tables: name -> each whole sparse variable. Nothing is dropped or sampled. Local.
         """
         tokens = Tokens(batch, self.vocabulary)
         x = tokens.embed(take_rows(tables["embedding"], unique_ids(tokens.inputs)))

@@ -1,4 +1,4 @@
-"""The tokens of a window that count: padding is left out here, so that nothing after has to think of it."""
+"""The counted tokens of a window. Padding is left out here, so that the layers need not handle it."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from kernels import array_module, take_rows
 
 
 class Tokens:
-    """Counted positions of a batch, in C order of (time, streams): row numbers, on the host.
+    """The counted positions of a batch, in C order of (time, streams). Row numbers are on the host.
 
     inputs, targets: (n,) int64.  weights: (n,).  A position with weight 0 is padding: its input reads as a zero
-    vector, its output is not scored. Raises ValueError naming an id outside the vocabulary, or shapes that differ.
+    vector, its output is not scored. Raises ValueError for an id outside the vocabulary, or shapes that differ.
     """
 
     def __init__(self, batch, vocabulary):
@@ -27,7 +27,7 @@ class Tokens:
                 raise ValueError(f"{name} token {int(wrong)} is outside the vocabulary of {vocabulary}")
 
     def counted(self, array):
-        """Return the counted positions of a (time, streams, ...) array: (n, ...); a view where all count."""
+        """Return the counted positions of a (time, streams, ...) array: (n, ...); a view if all count."""
         flat = array.reshape(-1, *array.shape[2:])
         return flat if self.positions is None else flat[array_module(array).asarray(self.positions)]
 
@@ -37,7 +37,7 @@ class Tokens:
         array.reshape(-1, *array.shape[2:])[where] = values
 
     def embed(self, rows):
-        """Return (time, streams, d): rows[k] is the vector of the k-th of the sorted unique inputs; padding is zero."""
+        """Return (time, streams, d), zero at padding. rows: the vectors of the sorted unique inputs."""
         _, place = np.unique(self.inputs, return_inverse=True)
         embedded = take_rows(rows, place)
         if self.positions is None:

@@ -1,4 +1,4 @@
-"""What benchmarks and the paper's experiment train of the language model, and what the paper says of it."""
+"""The language model's workloads for benchmarks and the paper's experiment, and the paper's figures."""
 
 from models.data.text.windows import SyntheticText
 from models.lm.model import PRESETS, LanguageModel
@@ -53,7 +53,7 @@ BOUNDS = (BoundedTraining("float32 adagrad", TINY, "float32", "adagrad", 0.2, 2)
 
 
 def at_size(ranks: int, seed: int):
-    """Return the paper's model, and synthetic text cut for so many workers. Local; no parameter is made."""
+    """Return the paper's model, and synthetic text for ``ranks`` workers. Local; it allocates no parameters."""
     model = LanguageModel(**PRESETS["paper"])
     return model, SyntheticText(model.vocabulary, 128, 20).make(ranks, seed, 2)
 

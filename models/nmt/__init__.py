@@ -1,4 +1,4 @@
-"""Attention NMT: translation, the model of Parallax whose rows are touched most."""
+"""Attention NMT: translation. Among the models of Parallax its batches touch the largest part of the rows."""
 
 from models.nmt.model import PRESETS, TranslationModel
 

@@ -1,7 +1,7 @@
 """Normalised additive attention (Bahdanau et al. 2015; Salimans, Kingma 2016), fed back into the decoder's input.
 
     score_ts = g v/|v| . tanh(h_t W_query + memory_s W_memory + b);  weights_t = softmax of score_t over the sentence
-    context_t = sum_s weights_ts memory_s, a part of every layer's input: of the lowest one's in step t + 1
+    context_t = sum_s weights_ts memory_s, a part of the input of every layer (of the lowest layer in step t + 1)
 """
 
 import math
@@ -22,12 +22,12 @@ def attention_variables(units, dtype):
 
 
 class Attention:
-    """The attention of one batch: an LSTM's ``Feedback``, and what the decoder's upper layers read.
+    """The attention of one batch: the ``Feedback`` of the lowest LSTM, and the contexts for the upper layers.
 
     memory: (source time, sentences, units), the encoder's.  lengths: (sentences,) on the host.  time: the decoder's.
-    dropout: (time, sentences, units), factors of what the lowest layer reads; None: all is kept.
+    dropout: (time, sentences, units), the dropout factors of the lowest layer's input; None: all is kept.
     contexts: (time, sentences, units).  weights: (time, sentences, source time), 0 past a sentence's end.
-    dcontexts: as contexts, with respect to what upper layers read; to be set before ``backward`` is asked.
+    dcontexts: as contexts, the gradient from the upper layers; set it before you call ``backward``.
     """
 
     def __init__(self, dense, memory, lengths, time):
@@ -46,7 +46,7 @@ class Attention:
         self.dscale = xp.zeros((sentences, units), memory.dtype)
 
     def forward(self, t, h):
-        """Return the context of step t as step t + 1 reads it: (sentences, units). See ``kernels.lstm.Feedback``."""
+        """Return the context of step t for step t + 1: (sentences, units). See ``kernels.lstm.Feedback``."""
         self.queries[t] = h @ self.dense["attention/query"]
         scores = attention_scores(self.queries[t], self.keys, self.scale, self.lengths)
         self.weights[t] = masked_softmax(scores, self.lengths)
@@ -54,7 +54,7 @@ class Attention:
         return self.dropped(t, self.contexts[t])
 
     def backward(self, t, d):
-        """Return the gradient with respect to h_t; d: with respect to what ``forward`` returned, or None."""
+        """Return the gradient with respect to h_t. d: with respect to the result of ``forward``, or None."""
         if d is not None:
             self.dcontexts[t] += self.dropped(t, d)
         dweights = (self.memory @ self.dcontexts[t][:, :, None])[:, :, 0]
@@ -68,9 +68,9 @@ class Attention:
         return x if self.dropout is None or t + 1 == self.time else x * self.dropout[t + 1]
 
     def finish(self, h, gradients):
-        """Return the gradient with respect to memory; add the variables' to ``gradients``. After the last ``backward``.
+        """Return the gradient of memory; add the variables' gradients to ``gradients``. Call it after all ``backward``.
 
-        h: (time, sentences, units), the lowest layer's.
+        h: (time, sentences, units), of the lowest layer.
         """
         xp, units = array_module(h), self.columns
         dkeys, memory = self.dkeys.reshape(-1, units), self.memory.reshape(-1, units)

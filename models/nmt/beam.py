@@ -1,4 +1,4 @@
-"""Translate: the decoder reads its own words, and the best few hypotheses are kept (beam search; with one: greedy).
+"""Translate with beam search: the decoder reads its own words, and the best hypotheses are kept (one: greedy search).
 
     score = sum of log p(word) / length^(penalty),   length = (5 + words) / 6      (Wu et al. 2016, section 7)
 """
@@ -19,8 +19,8 @@ MOST = 2
 
 @dataclass
 class Beam:
-    """Hypotheses of one sentence, best first: words (k, n), the sum of their log probabilities (k,), and what the
-    decoder remembers of each: states [(c, h)] of the layers, context (k, units)."""
+    """Hypotheses of one sentence, best first: words (k, n), the sum of their log probabilities (k,), and the decoder's
+    state of each: states [(c, h)] of the layers, context (k, units)."""
 
     words: Any
     scores: Any
@@ -28,7 +28,7 @@ class Beam:
     context: Any
 
     def chosen(self, parents, words, scores):
-        """Return the beam of these parents, each with one word more."""
+        """Return the beam of these parents, each with one more word."""
         where = array_module(self.context).asarray(parents)
         return Beam(np.concatenate([self.words[parents], words[:, None]], axis=1), scores,
                     [(c[where], h[where]) for c, h in self.states], self.context[where])
@@ -37,7 +37,7 @@ class Beam:
 def translate(model, values, source, beam: int = 4):
     """Return the target words of a sentence, without END: (n,) int64. Local.
 
-    values: name -> whole array of each variable.  source: (n,) int64 word numbers.  beam: hypotheses that are kept.
+    values: name -> whole array of each variable.  source: (n,) int64 word numbers.  beam: the number of hypotheses.
     """
     attention, now = _begin(model, values, np.asarray(source)[:, None], beam)
     ended = []
@@ -65,13 +65,13 @@ def _begin(model, values, source, beam):
     xp = array_module(memory)
     attention = Attention(values, xp.repeat(memory, beam, axis=1), np.repeat(lengths, beam), 1)
     scores = np.full(beam, -np.inf)
-    scores[0] = 0.0  # the others are the same hypothesis
+    scores[0] = 0.0  # at first all hypotheses are the same
     return attention, Beam(np.full((beam, 1), START), scores, [(xp.repeat(c, beam, axis=0), xp.repeat(h, beam, axis=0))
                                                               for c, h in states], xp.zeros((beam, model.units), x.dtype))
 
 
 def _next_words(model, values, attention, now):
-    """Return the log probabilities of each hypothesis' next word, (k, words) float64; move states and context on."""
+    """Return the log probabilities of each hypothesis' next word, (k, words) float64; update states and context."""
     x = values["target_embedding"][now.words[:, -1]]
     h, now.states, now.context = model.decoder.step(values, x, now.context, now.states, attention)
     logits = to_numpy(h @ values["output"]).astype(np.float64)

@@ -1,6 +1,6 @@
-"""The decoder: LSTMs on top of each other that all read the attention (GNMT's second form, "gnmt_v2").
+"""The decoder: stacked LSTMs, each of which reads the attention's context (as in "gnmt_v2").
 
-    layer 0 reads [word, context of the step before];  layer i reads [h of the layer below, context of this step]
+    layer 0 reads [word, context of the previous step];  layer i reads [h of the layer below, context of this step]
 """
 
 from kernels.arrays import array_module
@@ -9,7 +9,7 @@ from models.nmt.layers import layer_backward, layer_forward, layer_variables
 
 
 class Decoder:
-    """The decoder's layers, without values; each begins with the state that the encoder's of its number ends with."""
+    """The decoder's layers, without values. Layer i begins with the final state of the encoder's layer i."""
 
     def __init__(self, units, layers, workspaces):
         self.units, self.workspaces = units, workspaces
@@ -35,7 +35,7 @@ class Decoder:
     def step(self, dense, x, context, states, attention):
         """Return (h, states, context) after one word of each sentence: x, h (sentences, units). Nothing is dropped.
 
-        context, states: those after the word before.  attention: of memory, with ``time`` 1.
+        context, states: after the previous word.  attention: of memory, with ``time`` 1.
         """
         xp, found, h = array_module(x), [], x
         for name, state in zip(self.layers, states):
@@ -49,7 +49,7 @@ class Decoder:
         return h, found, context
 
     def backward(self, dense, saved, dh, gradients, ready):
-        """Return (dx, dmemory, dstates); add the variables' to ``gradients``, each layer's when it is ready."""
+        """Return (dx, dmemory, dstates); add each layer's gradients to ``gradients`` as soon as they are ready."""
         units, attention, dstates = self.units, saved["attention"], []
         attention.dcontexts = array_module(dh).zeros(attention.contexts.shape, dh.dtype)
         for name in reversed(self.layers[1:]):

@@ -1,7 +1,7 @@
-"""The encoder: one bidirectional layer, then LSTMs on top of each other; its last states begin the decoder.
+"""The encoder: one bidirectional layer, then stacked LSTMs. The decoder starts from its final states.
 
     layer 0:  h = [forward LSTM of x, backward LSTM of x];  layer i:  h = LSTM of the h below
-    state 0 is the backward direction's, state i that of layer i
+    state 0 is that of the backward direction, state i that of layer i
 """
 
 import numpy as np
@@ -46,7 +46,7 @@ class Encoder:
         return h, states, saved
 
     def backward(self, dense, saved, dmemory, dstates, lengths, gradients, ready):
-        """Return the gradient with respect to x; add the variables' to ``gradients``, each layer's when it is ready.
+        """Return the gradient with respect to x; add each layer's gradients to ``gradients`` as soon as they are ready.
 
         dmemory: as memory, 0 past a sentence's end.  dstates: [(dc, dh)] of each layer.
         """
@@ -64,9 +64,9 @@ class Encoder:
 
 
 def reverse_sentences(x, lengths):
-    """Return each sentence from its last word to its first, and what is past its end where it was: a new array. Local.
+    """Return a new array with each sentence reversed; positions past its end stay in place. Local.
 
-    x: (time, sentences, d).  It is its own transpose and its own inverse.
+    x: (time, sentences, d).  The function is its own transpose and its own inverse.
     """
     place = np.arange(len(x))[:, None]
     place = np.where(place < lengths, lengths - 1 - place, place)

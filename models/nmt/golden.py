@@ -1,4 +1,4 @@
-"""The translation model's golden trace. Sentences differ in length on both sides; its norm clips two steps of four."""
+"""The translation model's golden trace. Sentences differ in length on both sides; two of four steps are clipped."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def pairs():
 
 
 class Numbered:
-    """The same cut of the pairs' numbers: a microbatch's inputs are (b,), one number for each of its sentences."""
+    """Microbatches of the numbers of the same pairs: inputs are (b,), one number for each sentence."""
 
     def __init__(self, data):
         self.data = data

@@ -17,9 +17,9 @@ def layer_variables(name, inputs, units, dtype):
 
 
 def layer_forward(name, dense, x, state, key, keep, workspace, lengths=None, attention=None):
-    """Return (h, saved): x (time, sentences, inputs), h (time, sentences, units), of a state (c, h) before it.
+    """Return (h, saved): x (time, sentences, inputs), h (time, sentences, units). state: (c, h) before the first word.
 
-    lengths: of the sentences; None: what comes after an end does not matter.  attention: writes x's last columns.
+    lengths: of the sentences; None: results past an end do not matter.  attention: writes the last columns of x.
     """
     x, scale = dropout(x, key_of(key, "dropout", name), keep)
     if attention is not None and scale is not None:
@@ -30,9 +30,9 @@ def layer_forward(name, dense, x, state, key, keep, workspace, lengths=None, att
 
 
 def layer_backward(name, dense, saved, dh, gradients, last=None, initial=False):
-    """Return (dx, (dc0, dh0)); add the layer's variables to ``gradients``.
+    """Return (dx, (dc0, dh0)); add the gradients of the layer's variables to ``gradients``.
 
-    last: the gradients with respect to the last c and h, or None.  initial: whether dc0 and dh0 are wanted.
+    last: the gradients with respect to the last c and h, or None.  initial: whether to compute dc0 and dh0.
     """
     scale, tape = saved
     dx, gradients[f"{name}/kernel"], gradients[f"{name}/bias"], _, *state = lstm_backward(

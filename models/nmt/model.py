@@ -1,4 +1,4 @@
-"""Attention NMT, the third model of Parallax: an encoder, a decoder that attends to it, two sparse embeddings."""
+"""Attention NMT, the third model of Parallax: an encoder, a decoder with attention, and two sparse embeddings."""
 
 from numbers import Real
 
@@ -24,7 +24,7 @@ PRESETS = {
 class TranslationModel:
     """Sentence pairs: sparse embeddings -> encoder -> decoder with normalised additive attention -> full softmax.
 
-    units: width of everything between the words.  layers: of the encoder, the lowest bidirectional, and of the decoder.
+    units: width of embeddings and layers.  layers: of the encoder (the lowest is bidirectional) and of the decoder.
     keep: probability to keep an element of each layer's input while training.  smoothing: of the labels, 0 for none.
     A batch: inputs (source time, sentences), targets (target time, sentences) int64, weights 0 past a target's end; see
     ``models.nmt.sentences``. Source: the authors' NMT example, "gnmt_v2" (docs/paper.md, Models).
@@ -56,7 +56,7 @@ class TranslationModel:
                 *self.decoder.variables(self.dtype), Variable("output", (self.units, self.vocabularies[1]), **weight)]
 
     def rows_needed(self, batch):
-        """Return the words read on each side; padding needs none. Local."""
+        """Return the rows of the words read on each side; padding needs no rows. Local."""
         return Sentences(batch, *self.vocabularies).rows_needed()
 
     def loss_and_gradients(self, dense, rows, batch):
@@ -77,7 +77,7 @@ class TranslationModel:
         return loss, gradients
 
     def run(self, dense, rows, sentences, key, keep):
-        """Return (h, what the encoder saved, what the decoder saved): h (target time, sentences, units)."""
+        """Return (h, the encoder's saved values, the decoder's saved values): h (target time, sentences, units)."""
         x = embed(sentences.source, rows["source_embedding"])
         memory, states, encoded = self.encoder.forward(dense, x, sentences.lengths, key, keep)
         read = embed(sentences.read, rows["target_embedding"])
@@ -87,7 +87,7 @@ class TranslationModel:
     def evaluate(self, dense, tables, batch):
         """Return {"loss": sum of cross-entropies in nats, "count": targets}; nothing is dropped or smoothed. Local.
 
-        tables: name -> each embedding whole.
+        tables: name -> each whole embedding.
         """
         sentences = Sentences(batch, *self.vocabularies)
         rows = {name: tables[name][array_module(tables[name]).asarray(ids)]

@@ -18,7 +18,7 @@ def smoothed_cross_entropy(hidden, weight, targets, scale, smoothing=0.0):
     logits, place = hidden @ weight, (xp.asarray(np.arange(len(targets))), xp.asarray(targets))
     own = logits[place]
     to_all = smoothing * (own - logits.mean(axis=1)) if smoothing else None
-    total = exponentials(logits, xp.zeros(words, logits.dtype), own, place[1])  # which is what logits hold from here on
+    total = exponentials(logits, xp.zeros(words, logits.dtype), own, place[1])  # in place: logits hold them now
     loss, share, down = shares(total, own, scale)
     logits *= share[:, None]
     logits[place] = down

@@ -1,4 +1,4 @@
-"""A batch of sentence pairs as the model reads it: lengths, the decoder's inputs, and rows of the two embeddings."""
+"""A batch of sentence pairs as the model's input: lengths, the decoder's inputs, and rows of the two embeddings."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from models.data.pairs.words import PADDING, START
 
 
 class Sentences:
-    """Source and target of a batch, checked; word numbers are on the host.
+    """The checked sources and targets of a batch. Word numbers are on the host.
 
     source: (source time, sentences) int64, PADDING after a sentence's end.  lengths: (sentences,) int64.
-    read: (target time, sentences), the decoder's inputs: START, then the targets but the last; PADDING at weight 0.
-    counted: flat places of targets that count.  targets: (n,) theirs.  weights: (n,).
-    Raises ValueError naming what does not fit.
+    read: (target time, sentences), the decoder's inputs: START, then all targets but the last; PADDING at weight 0.
+    counted: flat places of the n targets that count.  targets: (n,), these targets.  weights: (n,).
+    Raises ValueError for shapes or word numbers that are wrong.
     """
 
     def __init__(self, batch, source_vocabulary, target_vocabulary):
@@ -34,7 +34,7 @@ class Sentences:
         require_known("target", self.read[self.read != PADDING], target_vocabulary)
 
     def rows_needed(self):
-        """Return the words read on each side, of each embedding; padding needs none."""
+        """Return the rows of each embedding that the batch reads; padding needs no rows."""
         return {"source_embedding": rows_of(self.source), "target_embedding": rows_of(self.read)}
 
     def scale(self, dtype):
@@ -43,7 +43,7 @@ class Sentences:
 
 
 def require_known(side, ids, vocabulary):
-    """Raise ValueError naming the first word number that a vocabulary has not. Local."""
+    """Raise ValueError, which names the first word number outside the vocabulary. Local."""
     if len(wrong := ids[(ids < 0) | (ids >= vocabulary)]):
         raise ValueError(f"{side} word {int(wrong[0])} is outside the vocabulary of {vocabulary}")
 
@@ -56,7 +56,7 @@ def rows_of(ids):
 def embed(ids, rows):
     """Return a vector for each word number, zero for PADDING: ids (time, sentences) -> (time, sentences, d). Local.
 
-    rows: (k, d), those of ``rows_of(ids)``.
+    rows: (k, d), the values of ``rows_of(ids)``.
     """
     x = array_module(rows).zeros((ids.size, rows.shape[1]), rows.dtype)
     counted = np.flatnonzero(ids != PADDING)
@@ -66,6 +66,6 @@ def embed(ids, rows):
 
 
 def embed_backward(ids, dx):
-    """Return the row gradient of the embedding: dx (time, sentences, d), of which PADDING's part is left out. Local."""
+    """Return the row gradient of the embedding, without PADDING. dx: (time, sentences, d). Local."""
     counted = np.flatnonzero(ids != PADDING)
     return aggregate_rows(ids.ravel()[counted], dx.reshape(-1, dx.shape[2])[array_module(dx).asarray(counted)])

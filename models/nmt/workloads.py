@@ -1,4 +1,4 @@
-"""What benchmarks and the paper's experiment train of the translation model, and what the paper says of it."""
+"""The translation model's workloads for benchmarks and the paper's experiment, and the paper's figures."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ BOUNDS = (BoundedTraining("float32 sgd", TINY, "float32", "sgd", 0.5, 2,
 
 
 def at_size(ranks: int, seed: int):
-    """Return the paper's model, and synthetic pairs cut for so many workers. Local; no parameter is made."""
+    """Return the paper's model, and synthetic pairs for ``ranks`` workers. Local; it allocates no parameters."""
     model = TranslationModel(**PRESETS["paper"])
     return model, SyntheticPairs(*model.vocabularies, sentences=128, length=25).make(ranks, seed, 2)
 

@@ -1,8 +1,8 @@
-"""Support vector machines, trained on samples that are dealt to ranks. Plainly: ``refimpl.plain.svm``.
+"""Support vector machines, trained on samples that are spread over ranks. The plain version: ``refimpl.plain.svm``.
 
-    samples    a rank's samples, in an order in which the active ones come first
-    cache      kernel rows, those used last
+    samples    a rank's samples, the active ones first
+    cache      the most recently used kernel rows
     solver     sequential minimal optimisation, with elimination and reconstruction
-    classes    two classes or more, by one machine for each pair
+    classes    two or more classes, with one machine for each pair
     files      LIBSVM's text format, and trained machines
 """

@@ -1,4 +1,4 @@
-"""Kernel rows: K of a sample with each of this rank's samples. The rows used last are kept."""
+"""A cache of kernel rows, least recently used first out. A row: K of a sample with each of this rank's samples."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from kernels.svm import fast
 
 
 class RowCache:
-    """Rows of at least two samples. Local; all ranks keep rows of the same samples, each its own columns of them.
+    """The rows of at least two samples. Local. All ranks keep rows of the same samples, each rank its own columns.
 
-    capacity: rows.  here: of each of all samples, whether its row is kept.  evaluations: entries that were computed.
-    A row is computed as far as the active samples go, and further when more are active again.
+    capacity: rows.  here: for every sample, whether its row is kept.  evaluations: the number of computed entries.
+    A row covers the active samples. It is extended when more samples become active again.
     """
 
     def __init__(self, kernel, samples, count: int, width: int, capacity: int):
@@ -20,13 +20,13 @@ class RowCache:
         self.here = np.zeros(count, bool)
 
     def touch(self, number: int) -> bool:
-        """Return whether a sample is here; if so, it is now the one used last."""
+        """Return whether a sample's row is in the cache, and mark it as most recently used."""
         if self.here[number]:
             self.slots[number] = self.slots.pop(number)
         return bool(self.here[number])
 
     def put(self, numbers: list[int], vectors):
-        """Keep samples' features in the place of those used longest ago, and compute their rows in one pass."""
+        """Replace the least recently used samples by these, and compute their rows in one pass."""
         for number, vector in zip(numbers, vectors):
             slot = len(self.slots) if len(self.slots) < len(self.rows) else self._drop()
             self.here[number] = True
@@ -40,7 +40,7 @@ class RowCache:
         return self.slots.pop(oldest)
 
     def row(self, number: int):
-        """Return (K of the sample with each active sample, K with itself). The sample was put."""
+        """Return (K of the sample with each active sample, K with itself). The sample must be in the cache."""
         slot = self.slots[number]
         if self.lengths[slot] < self.samples.active:
             self._extend([slot])
@@ -51,14 +51,14 @@ class RowCache:
         self.lengths[slots] = self.samples.active
 
     def between(self, i: int, j: int) -> float:
-        """Return K of two samples that were put."""
+        """Return K of two samples in the cache."""
         return fast.kernel_value(*self.numbers, self.vectors[self.slots[i]], self.vectors[self.slots[j]])
 
     def fill(self, vectors, slots, starts, rows):
-        """Compute rows[s] of vectors[s], from starts[s] to the last active sample, for each s of ``slots``; count."""
+        """Compute rows[s] of vectors[s], from starts[s] to the last active sample, for each s in ``slots``."""
         fast.fill_kernel_rows(*self.numbers, vectors, slots, self.samples.blocks, starts, self.samples.active, rows)
         self.evaluations += int((self.samples.active - starts[slots]).sum())
 
     def swap(self, pairs):
-        """Exchange the columns of each pair in turn: (k, 2) places, i < j. Rows that have i and not j end before i."""
+        """Swap the columns of each pair in turn: (k, 2) places, i < j. A row with i but not j is cut before i."""
         fast.swap_columns(self.rows[:len(self.slots)], self.lengths, pairs)

@@ -1,4 +1,4 @@
-"""Two classes or more: one machine for each pair of classes, and a vote."""
+"""Two or more classes: one machine for each pair of classes, and a vote."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from models.svm.solver import ELIMINATIONS, SELECTIONS, Solver, SvmOptions
 
 @dataclass(frozen=True)
 class PairMachine:
-    """A trained machine of two classes. vectors: (k, width).  coefficients: (k,), α y of each.  bias: a number."""
+    """A trained machine of two classes. vectors: (k, width).  coefficients: (k,), α y of each.  bias: a float."""
 
     vectors: np.ndarray
     coefficients: np.ndarray
     bias: float
 
     def decide(self, kernel: KernelFunction, rows):
-        """Return Σ α y K - bias of each row, (n,): above 0 for the second class. Local."""
+        """Return Σ α y K - bias for each row, (n,). Values above 0 mean the second class. Local."""
         blocks, numbers = fast.in_blocks(rows), fast.numbers_of(kernel)
         found, values = np.zeros(len(rows)), np.empty((1, len(rows)))
         start = np.zeros(1, np.int64)
@@ -32,7 +32,7 @@ class PairMachine:
 
 @dataclass(frozen=True)
 class SvmClassifier:
-    """All machines. classes: their labels, sorted.  machines: of each pair of classes, in the order of ``pairs``."""
+    """A classifier. classes: the sorted labels.  machines: one for each pair of classes, in the order of ``pairs``."""
 
     kernel: KernelFunction
     classes: np.ndarray
@@ -40,7 +40,7 @@ class SvmClassifier:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The places of two classes each: (0, 1), (0, 2), …"""
+        """The pairs of classes, by their places: (0, 1), (0, 2), …"""
         return list(combinations(range(len(self.classes)), 2))
 
     def sha256(self) -> str:
@@ -52,14 +52,14 @@ class SvmClassifier:
         return digest.hexdigest()
 
     def decide(self, rows):
-        """Return (n, pairs): what each machine decides. Local. Raises ValueError if the rows have another width."""
+        """Return each machine's decision: (n, pairs). Local. Raises ValueError if the rows have another width."""
         width = self.machines[0].vectors.shape[1]
         if rows.shape[1] != width:
             raise ValueError(f"the rows have {rows.shape[1]} features; the machine was trained on {width}")
         return np.stack([machine.decide(self.kernel, rows) for machine in self.machines], axis=1)
 
     def predict(self, rows):
-        """Return the label of each row: of the class with the most votes, of these the first. Local."""
+        """Return the label of each row: the class with the most votes, in a tie the first. Local."""
         decisions = self.decide(rows)
         votes = np.zeros((len(rows), len(self.classes)), np.int64)
         for (a, b), decision in zip(self.pairs, decisions.T):
@@ -68,7 +68,7 @@ class SvmClassifier:
 
 
 def train_classifier(rows, labels, kernel: KernelFunction, options: SvmOptions, ranks=None):
-    """Return (SvmClassifier, the solvers of its machines). Collective over ``ranks``: all give the same samples.
+    """Return (SvmClassifier, the solvers of its machines). Collective over ``ranks``; all pass the same samples.
 
     rows: (n, width) float64.  labels: (n,).  Raises ValueError as ``check`` does.
     """
@@ -86,7 +86,7 @@ def train_classifier(rows, labels, kernel: KernelFunction, options: SvmOptions, 
 
 
 def check(rows, labels, kernel: KernelFunction, options: SvmOptions):
-    """Raise ValueError for samples, a kernel or options with which no machine can be trained. Local."""
+    """Raise ValueError if samples, kernel or options are invalid. Local."""
     if len(rows) != len(labels):
         raise ValueError(f"there are {len(rows)} samples and {len(labels)} labels")
     if not np.isfinite(rows).all():

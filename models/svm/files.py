@@ -14,10 +14,10 @@ FORMAT = "refimpl svm 1"
 
 
 def read_libsvm(path, width: int | None = None):
-    """Return (rows, labels) of a file with a sample in each line: "LABEL FEATURE:VALUE …", features from 1 on, rising.
+    """Return (rows, labels) of a file. A line is a sample: "LABEL FEATURE:VALUE …", with rising features, from 1 on.
 
-    rows: (n, width) float64; a feature that is not there is 0.  labels: (n,) int64.  width: None: the largest feature.
-    Local. Raises ValueError, with file and line, for what is no such line; OSError if it cannot be read.
+    rows: (n, width) float64; a missing feature is 0.  labels: (n,) int64.  width: None: the largest feature.
+    Local. Raises ValueError, which names file and line, for an invalid line; OSError if the file cannot be read.
     """
     labels, places, values = [], [], []
     for number, line in enumerate(Path(path).read_text("utf-8").splitlines(), 1):
@@ -62,7 +62,7 @@ def save_classifier(path, classifier: SvmClassifier):
 
 
 def load_classifier(path) -> SvmClassifier:
-    """Return the classifier of a file. Local. Raises ValueError for a file of anything else."""
+    """Return the classifier in a file. Local. Raises ValueError if the file contains none."""
     try:
         with safe_open(path, "numpy") as file:
             about = file.metadata() or {}

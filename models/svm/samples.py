@@ -1,4 +1,4 @@
-"""A rank's samples and what training keeps of each, in an order in which the active ones come first."""
+"""A rank's samples, the active ones first, and the values that training keeps for each."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from kernels.svm import fast
 
 
 class Samples:
-    """The samples whose number divided by ``size`` leaves ``rank``. Local.
+    """The samples whose number modulo ``size`` is ``rank``. Local.
 
     rows: (n, width) float64, of all samples.  labels: (n,) of +1 and -1.
-    active: how many, from the first one on, are active.  ids, y, state, error, diagonal: of each, in this order.
+    active: the number of active samples, which come first.  ids, y, state, error, diagonal: of each, in this order.
     """
 
     def __init__(self, rows, labels, kernel, rank: int, size: int):
@@ -25,22 +25,22 @@ class Samples:
         return len(self.ids)
 
     def holds(self, number: int) -> bool:
-        """Return whether a sample is of this rank."""
+        """Return whether this rank has the sample."""
         return number % self.size == self.rank
 
     def row(self, number: int):
-        """Return the features of a sample of this rank."""
+        """Return the features of one of this rank's samples."""
         place = self.place[number // self.size]
         return self.blocks[place // fast.BLOCK, :, place % fast.BLOCK].copy()
 
     def set_alpha(self, number: int, alpha: float, c: float):
-        """Tell a sample's new weight, if the sample is of this rank."""
+        """Set a sample's weight, if this rank has the sample."""
         if self.holds(number):
             place = self.place[number // self.size]
             self.state[place] = fast.state_of(self.y[place], alpha, c)
 
     def deactivate(self, places, cache):
-        """Put the samples at these places, which rise, behind the active ones; the cache's rows follow."""
+        """Move the samples at these rising places behind the active ones, also in the cache's rows."""
         pairs = []
         for place in places[::-1].tolist():
             self.active -= 1

@@ -1,8 +1,8 @@
-"""Sequential minimal optimisation over samples that are dealt to ranks. The same bits as ``refimpl.plain.svm``.
+"""Sequential minimal optimisation over samples that are spread over ranks. The same bits as ``refimpl.plain.svm``.
 
-All ranks know all weights: each computes every change of them. What a rank alone knows are its samples' errors. In an
-iteration the ranks agree on a pair, its owner sends the features of each sample that is not in the ranks' caches, and
-each rank moves the errors of its own samples.
+Every rank keeps all weights and computes every change to them. The errors of a sample are known only to its own rank.
+In an iteration the ranks agree on a pair of samples. If a sample is not in the caches, its owner sends its features.
+Then each rank updates the errors of its own samples.
 """
 
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ are read from memory once for all of them."""
 class SvmOptions:
     """How a machine is trained.
 
-    c: the largest weight.  tolerance: τ; the gap ends at 2 τ.  selection: of the pair's second sample, by its error
-    (first order) or by what the step gains (second order).  elimination: of samples that can no longer be an end of the
-    gap, every ``period`` iterations; "single" stops it after the first reconstruction, "multi" goes on, "approximate"
-    never reconstructs: its answer may be wrong.  cache: bytes of kernel rows that a rank keeps.
+    c: the largest weight.  tolerance: τ; training ends when the gap is at most 2 τ.  selection: of the pair's second
+    sample, by its error (first order) or by the gain of the step (second order).  elimination: every ``period``
+    iterations, of samples that can no longer be an end of the gap. "single" stops after the first reconstruction,
+    "multi" goes on, "approximate" never reconstructs, so its result may be wrong.  cache: bytes for kernel rows.
     """
 
     c: float = 1.0
@@ -42,12 +42,12 @@ class SvmOptions:
 
 
 class OneRank:
-    """A rank by itself: what ``ranks`` of a ``Solver`` is where nobody else takes part."""
+    """The ``ranks`` of a ``Solver`` that trains on one rank."""
 
     rank, size = 0, 1
 
     def gather(self, array, phase: str):
-        """Return (size, ...): every rank's array, by rank. Collective."""
+        """Return the arrays of all ranks, by rank: (size, ...). Collective."""
         return array[None]
 
     def broadcast(self, array, owner: int, phase: str):
@@ -56,10 +56,10 @@ class OneRank:
 
 
 class Solver:
-    """A machine of two classes in training. Local to make; ``train`` is collective over ``ranks``.
+    """The training of a machine for two classes. The constructor is local; ``train`` is collective over ``ranks``.
 
-    rows: (n, width) float64, the same on all ranks, as labels: (n,) of +1 and -1.  alpha: (n,), the weights.
-    iterations, and cache.evaluations: what was done.
+    rows: (n, width) float64; labels: (n,) of +1 and -1; both are the same on all ranks.  alpha: (n,), the weights.
+    iterations, cache.evaluations: counters of the work.
     """
 
     def __init__(self, rows, labels, kernel: KernelFunction, options: SvmOptions, ranks=None):
@@ -73,7 +73,7 @@ class Solver:
         self.ahead = min(AHEAD, capacity // 8)
 
     def train(self) -> float:
-        """Close the gap of all samples; return the bias. Collective."""
+        """Close the gap over all samples; return the bias. Collective."""
         while True:
             self._descend()
             if self.options.elimination != "approximate":
@@ -100,7 +100,7 @@ class Solver:
             self._improve(up, i, low, j)
 
     def _ends(self):
-        """Return F and number of both ends of the gap, on all ranks. Collective."""
+        """Return F and the number of the sample at both ends of the gap. Collective."""
         s = self.samples
         mine = np.array(fast.find_ends(s.error, s.state, s.ids, s.active))
         found = self.ranks.gather(mine, "pairs")
@@ -115,14 +115,14 @@ class Solver:
         return low, int(j)
 
     def _need(self, number):
-        """Let the cache have a sample's row; if it has not, also those that will soon be asked for. Collective."""
+        """Put a sample's row into the cache; if it was missing, also the rows that will be needed soon. Collective."""
         if not self.cache.touch(number):
-            numbers = [n for n in self._next() if n != number] + [number]  # the last one put is the last one to go
+            numbers = [n for n in self._next() if n != number] + [number]  # the last one is evicted last
             vectors = self._features(numbers)
             self.cache.put(numbers, [vectors[n] for n in numbers])
 
     def _next(self):
-        """Return samples that are not in the cache and whose errors are nearest to both ends. Collective."""
+        """Return samples outside the cache whose errors are nearest to the ends of the gap. Collective."""
         if not self.ahead:
             return []
         s, offered = self.samples, np.full((2, self.ahead, 2), np.inf)
@@ -151,7 +151,7 @@ class Solver:
         return found
 
     def _improve(self, up, i, low, j):
-        """Move α y from sample j to sample i as far as it pays and both stay in [0, c]."""
+        """Move α y from sample j to sample i as far as it helps and both weights stay in [0, c]."""
         near, own = self.cache.row(i)
         far, other = self.cache.row(j)
         curvature = own + other - 2.0 * self.cache.between(i, j)
@@ -166,8 +166,7 @@ class Solver:
         self.iterations += 1
 
     def _reconstruct(self):
-        """Compute the errors of the eliminated anew from all weights above 0, in the order of all samples. Collective.
-        """
+        """Compute the errors of eliminated samples again, from all weights above 0 in sample order. Collective."""
         s, first = self.samples, self.samples.active
         s.active = len(s)
         if not self.ranks.gather(np.array([float(s.active - first)]), "pairs").any():
@@ -182,7 +181,7 @@ class Solver:
                 fast.add_row(s.error, row, self.alpha[n] * self.labels[n], first, s.active)
 
     def _rows_beyond(self, first, numbers):
-        """Return number -> its kernel row from place ``first`` on, of samples that are not in the cache. Collective."""
+        """Return number -> kernel row from place ``first`` on, for samples outside the cache. Collective."""
         if not numbers:
             return {}
         vectors, rows = self._features(numbers), np.empty((len(numbers), len(self.samples)))

@@ -1,4 +1,4 @@
-"""VGG networks: hand-written forward and backward over NumPy or CuPy arrays, connected layers in column blocks."""
+"""VGG networks: hand-written forward and backward over NumPy or CuPy arrays, with connected layers in column blocks."""
 
 from models.vgg.network import PRESETS, Vgg
 

@@ -1,4 +1,4 @@
-"""The VGG network's golden trace. Nothing is dropped out. Its norm clips the first step and the third."""
+"""The VGG network's golden trace. There is no dropout. The first step and the third are clipped."""
 
 from models.cnn.golden import CLASSES, SHAPE, images
 from models.golden import Golden

@@ -28,12 +28,12 @@ groups of 2, 4 or 8 ranks each hold a node of it."""
 class Vgg:
     """Stages of 3x3 convolutions and 2x2 max pooling, fully connected layers with relu and dropout: images to classes.
 
-    It is ``models.protocol.Sharded``.
-    image_shape: (height, width, channels).  stages: convolutions in each stage; a number: of one stage.
-    width: outputs of the first stage; each has twice those of the one before, up to 8 ``width``.
-    connected: outputs of the hidden connected layers; a number: of one layer.  keep: dropout's, of each.
-    blocks: column blocks of each connected layer, a power of two; the output layer has one where they do not divide
-    ``classes``.  augment, flip: see ``models.cnn.ConvNet``, whose batches these are.
+    It implements ``models.protocol.Sharded``.
+    image_shape: (height, width, channels).  stages: convolutions in each stage; an integer means one stage.
+    width: outputs of the first stage; each further stage doubles them, up to 8 ``width``.
+    connected: outputs of the hidden connected layers; an integer means one layer.  keep: of dropout in each of them.
+    blocks: column blocks of each connected layer, a power of two; 1 in the output layer if they do not divide
+    ``classes``.  augment, flip, batches: see ``models.cnn.ConvNet``.
     """
 
     def __init__(self, image_shape, classes, stages=(1, 1, 1), width=32, connected=(512, 512), blocks=4, keep=0.5,
@@ -60,7 +60,7 @@ class Vgg:
 
     @property
     def pooled_shape(self) -> tuple[int, int, int]:
-        """(height, width, channels) of what the last stage hands on."""
+        """(height, width, channels) of the last stage's result."""
         last = self.stages[-1][-1]
         return last.size_out[0] // 2, last.size_out[1] // 2, last.outputs
 
@@ -74,7 +74,7 @@ class Vgg:
 
     @property
     def layers(self) -> list[Layer]:
-        """All layers, as a plan sees them."""
+        """The sizes of all layers, for a plan."""
         return self._convolutions + [layer.layer for layer in self.connected]
 
     def rows_needed(self, batch):
@@ -84,7 +84,7 @@ class Vgg:
         return loss_and_gradients(self, dense, batch)
 
     def features(self, dense, batch):
-        """Return (x, targets, saved): the last stage's result, (n, h w c), of the n counted, augmented examples."""
+        """Return (x, targets, saved). x: the last stage's result for the n counted, augmented examples, (n, h w c)."""
         images, targets = counted_images(self, batch, array_module(dense["stage0.conv0.weight"]), self.augment)
         x, saved = self._forward(images, dense)
         return x, targets, saved
@@ -100,7 +100,7 @@ class Vgg:
         return x.reshape(len(images), -1), saved
 
     def features_backward(self, grad, saved, dense, ready):
-        """Return the gradients of the convolutions; grad: of the features. Calls ``ready`` between the stages."""
+        """Return the gradients of the convolutions. grad: of the features. ``ready`` is called between the stages."""
         if saved is None:
             xp = array_module(grad)
             names = {f"{layer.name}.{part}" for layer in self._convolutions for part in ("weight", "bias")}
@@ -117,7 +117,7 @@ class Vgg:
         return divided_cross_entropy(logits, targets, normaliser) if len(targets) else (0.0, logits)
 
     def evaluate(self, dense, tables, batch):
-        """Return {"loss": sum over examples, "count": examples, "correct": rightly classified}. Local.
+        """Return {"loss": sum over examples, "count": examples, "correct": correctly classified}. Local.
 
         Nothing is augmented or dropped out.
         """

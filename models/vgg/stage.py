@@ -1,6 +1,6 @@
 """A stage of a VGG network: 3x3 convolutions with bias and relu, then 2x2 max pooling (Simonyan and Zisserman 2015).
 
-    y = relu(conv(x) + bias), once or more, then the largest of every 2x2 window
+    y = relu(conv(x) + bias), once or more, then the maximum of every 2x2 window
 """
 
 from kernels.arrays import array_module
@@ -13,9 +13,9 @@ PLACES = (0, 1, 2)
 
 
 def stages_of(image_shape, stages, width) -> list[list[Layer]]:
-    """Return the convolutions of each stage. Local. Raises ValueError for images with nothing left to pool.
+    """Return the convolutions of each stage. Local. Raises ValueError for images that become too small to pool.
 
-    stages: convolutions in each.  width: outputs of the first stage's; each stage doubles them, up to 8 times.
+    stages: convolutions in each.  width: outputs in the first stage; each further stage doubles them, up to 8 times.
     """
     height, along, inputs = image_shape
     made = []
@@ -45,10 +45,10 @@ def stage_forward(x, stage, dense):
 
 
 def stage_backward(grad, saved, stage, dense, gradients, input_gradient=True):
-    """Return the gradient of x, None unless ``input_gradient``; put the variables' into ``gradients``. Local."""
+    """Return the gradient of x (None unless ``input_gradient``); put the variables' gradients into ``gradients``."""
     seen, pooled = saved
     for number, layer in reversed(list(enumerate(stage))):
-        last = number + 1 == len(stage)  # relu then passes what it would before pooling, at a quarter of the places
+        last = number + 1 == len(stage)  # relu gives the same after pooling, with a quarter of the work
         grad = grad * ((pooled if last else seen[number + 1]) > 0)
         gradients[f"{layer.name}.bias"] = grad.sum(axis=PLACES, dtype="float64").astype(grad.dtype)
         if last:

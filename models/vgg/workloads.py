@@ -1,4 +1,4 @@
-"""What benchmarks train of the VGG network. The paper's experiment has no part for it: nothing of it is sparse."""
+"""The VGG network's workloads for benchmarks. The paper's experiment leaves it out: it has no sparse variable."""
 
 from models.vgg.network import PRESETS
 from models.workload import BoundedTraining, Workload

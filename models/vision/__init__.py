@@ -1,1 +1,1 @@
-"""What models of images share: their input, convolution layers, cross entropy."""
+"""Shared parts of models of images: their input, convolution layers, cross entropy."""

@@ -1,4 +1,4 @@
-"""A convolution, with a bias unless a batch normalisation behind it has one."""
+"""A convolution, with a bias unless batch normalisation follows."""
 
 import math
 
@@ -9,7 +9,7 @@ from models.variable import Uniform, Variable
 def conv_variables(name, kernel, inputs, outputs, dtype, bias=False):
     """Return the kernel, (k, k, inputs, outputs), with initial variance 2 / fan-in (He et al. 2015, eq. 10).
 
-    bias: the bias, too: (outputs,), zero.
+    bias: also return the bias: (outputs,), zero.
     """
     limit = math.sqrt(6 / (kernel * kernel * inputs))
     weight = Variable(f"{name}.weight", (kernel, kernel, inputs, outputs), initial=Uniform(limit), dtype=dtype)
@@ -22,7 +22,7 @@ def conv_forward(x, dense, name, stride=1):
 
 
 def conv_backward(grad, x, dense, name, gradients, stride=1, input_gradient=True):
-    """Return the gradient of x, None unless ``input_gradient``; put the weight's into ``gradients``."""
+    """Return the gradient of x (None unless ``input_gradient``); put the weight's gradient into ``gradients``."""
     weight = dense[f"{name}.weight"]
     grad_x, gradients[f"{name}.weight"] = convolve_backward(grad, x, weight, stride, input_gradient=input_gradient)
     return grad_x

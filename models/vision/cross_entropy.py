@@ -1,4 +1,4 @@
-"""Softmax and cross entropy in one, stable for any logits; and what an evaluation says of them."""
+"""Softmax and cross entropy in one function, stable for any logits; and the results of an evaluation."""
 
 from kernels.arrays import array_module
 
@@ -20,14 +20,14 @@ def cross_entropy(logits, targets):
 
 
 def divided_cross_entropy(logits, targets, normaliser):
-    """Return (sum of the losses / normaliser, its gradient), of one example or more; see ``cross_entropy``. Local."""
+    """Return (sum of the losses / normaliser, its gradient) of one or more examples; see ``cross_entropy``. Local."""
     losses, grad = cross_entropy(logits, targets)
     grad /= grad.dtype.type(normaliser)
     return losses.sum(dtype="float64") / normaliser, grad
 
 
 def evaluated(logits, targets) -> dict:
-    """Return {"loss": sum over examples, "count": examples, "correct": rightly classified}. Local.
+    """Return {"loss": sum over examples, "count": examples, "correct": correctly classified}. Local.
 
     logits: (n, classes).  targets: (n,) integers.
     """

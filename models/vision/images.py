@@ -1,4 +1,4 @@
-"""From a batch of bytes to a network's input: which images count, augmentation (training only), normalisation."""
+"""From a batch of bytes to a network's input: selection of counted images, augmentation in training, normalisation."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def require_image_shape(image_shape):
 
 
 def counted_images(model, batch, xp, augment):
-    """Return the (images, targets) of a batch whose weight is not 0, as arrays of ``xp``; augmented if asked. Local.
+    """Return the (images, targets) of a batch whose weight is not 0, as arrays of ``xp``. Local.
 
     model: has ``image_shape``, ``classes`` and ``flip``.  Raises ValueError if the batch does not fit it.
     """
@@ -36,7 +36,7 @@ def counted_images(model, batch, xp, augment):
 
 
 def normalize_images(images, dtype):
-    """Return bytes 0..255 as numbers -1..1: images / 127.5 - 1, the same constants for every data set."""
+    """Return bytes 0..255 as numbers -1..1: images / 127.5 - 1, for every data set."""
     return images.astype(dtype) / 127.5 - 1
 
 
@@ -46,10 +46,10 @@ def crop_padding(shape):
 
 
 def augment_images(images, key, flip):
-    """Return each image cropped at random from its zero-padded self and, with ``flip``, mirrored half the time.
+    """Return random crops of the zero-padded images; with ``flip``, half of them are mirrored (He et al. 2016, 4.2).
 
-    images: (n, h, w, c) uint8; so is the result. Image i takes elements 3i (row), 3i + 1 (column) and 3i + 2
-    (mirrored if below 1/2) of the uniform sequence ``key``: its draws do not depend on n (He et al. 2016, section 4.2).
+    images, result: (n, h, w, c) uint8. Image i uses elements 3i (row), 3i + 1 (column) and 3i + 2 (mirrored if below
+    1/2) of the uniform sequence ``key``, so its draws do not depend on n.
     """
     xp = array_module(images)
     n, height, width, _ = images.shape

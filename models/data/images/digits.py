@@ -12,7 +12,7 @@ HELDOUT = 297
 def load_digits() -> Images:
     """Return 1,500 images to train on and 297 held out, in a fixed random order. Local. Raises DataError.
 
-    The values 0 … 16 are scaled to 0 … 255.  The order is fixed because the file goes writer by writer.
+    The values 0 … 16 are scaled to 0 … 255.  The images are reordered because the file is sorted by writer.
     """
     try:
         from sklearn.datasets import load_digits as read_digits

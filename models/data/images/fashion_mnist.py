@@ -9,14 +9,14 @@ import numpy as np
 from models.data.contents import Images
 from models.data.files import DataError, read_bytes, require_directory, require_labels
 
-DIRECTORY = "/usr/share/datasets/fashion-mnist"  # where Debian's package puts them
+DIRECTORY = "/usr/share/datasets/fashion-mnist"  # the folder of Debian's package
 REMEDY = "install Debian's package dataset-fashion-mnist, or give a directory with the IDX files: fashion-mnist:DIR"
 CLASSES = 10
 UNSIGNED_BYTE = 0x08
 
 
 def load_fashion_mnist(path: str = "") -> Images:
-    """Return Fashion-MNIST; its test set is held out. MNIST itself has the same files. Local. Raises DataError."""
+    """Return Fashion-MNIST; its test set is held out. MNIST has files of the same names. Local. Raises DataError."""
     directory = require_directory(path or DIRECTORY, REMEDY)
     name = f"fashion-mnist:{path}" if path else "fashion-mnist"
     return Images(name, *read_part(directory, "train"), *read_part(directory, "t10k"), CLASSES, flip=True)
@@ -33,7 +33,7 @@ def read_part(directory: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def find(directory: Path, name: str) -> Path:
-    """Return the path of an IDX file, unpacked if there is such a one, else with .gz. Local."""
+    """Return the path of the unpacked IDX file if it exists, else of the .gz file. Local."""
     plain = directory / name
     return plain if plain.exists() else directory / f"{name}.gz"
 

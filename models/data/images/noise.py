@@ -1,4 +1,4 @@
-"""Random images: in microbatches of a given shape, for benchmarks; and ``random-images[:SHAPE]``, to plan with."""
+"""Random images: microbatches of a given shape for benchmarks, and ``random-images[:SHAPE]`` for ``refimpl plan``."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ MOST, BYTES, HELDOUT = 10_000, 2**25, 16
 
 @dataclass(frozen=True)
 class RandomImages:
-    """A microbatch is ``images`` square images of random bytes, with random labels."""
+    """Random bytes as square images, with random labels. images: in a microbatch."""
 
     images: int = 4
     image_size: int = 16
@@ -28,7 +28,7 @@ class RandomImages:
 
     @property
     def sizes(self) -> dict:
-        """Sizes that a model of it must have."""
+        """Sizes that a model of these images must have."""
         return {"image_shape": (self.image_size, self.image_size, self.channels), "classes": self.classes}
 
     @property
@@ -50,7 +50,7 @@ def drawn_images(count: int, shape, classes: int, seed):
 
 
 def load_random_images(shape: str = "32x32x3x10") -> Images:
-    """Return random images of HEIGHTxWIDTHxCHANNELSxCLASSES: nothing to learn. Local. Raises DataError."""
+    """Return random images and labels for HEIGHTxWIDTHxCHANNELSxCLASSES. Local. Raises DataError."""
     sizes = [int(size) if size.isdecimal() else 0 for size in shape.split("x")]
     if len(sizes) != 4 or not all(sizes) or math.prod(sizes[:3]) > BYTES:
         raise DataError(f"random-images:{shape}: give HEIGHTxWIDTHxCHANNELSxCLASSES, as random-images:224x224x3x1000, "

@@ -1,1 +1,1 @@
-"""Sentence pairs: what a translation model trains on, by source, and cut into microbatches of like lengths."""
+"""Sentence pairs, on which a translation model trains: their sources, and microbatches of similar lengths."""

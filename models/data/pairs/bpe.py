@@ -1,9 +1,9 @@
 """Pieces of words by byte-pair encoding, in the form of subword-nmt (Sennrich, Haddow, Birch 2016).
 
-A piece that its word goes on after ends with "@@": "lo@@ w@@ er".  The file is one of two:
+Each piece but the last of a word ends with "@@": "lo@@ w@@ er".  There are two kinds of file:
 
-    codes       first line "#version: …", then a merge a line: words are split by them
-    vocabulary  a piece a line (and its count, if it has one): the text is in pieces already
+    codes       first line "#version: …", then one merge in each line; words are split by these merges
+    vocabulary  one piece in each line, optionally with its count; the text is already split into pieces
 """
 
 from functools import lru_cache
@@ -15,14 +15,14 @@ GOES_ON, ENDS = "@@", "</w>"
 
 
 class Pieces:
-    """How words are split. merges: (left, right) -> rank, or None for text in pieces; vocabulary: pieces, or None."""
+    """Splits words. merges: (left, right) -> rank, or None for text already in pieces; vocabulary: pieces, or None."""
 
     def __init__(self, merges=None, vocabulary=None):
         self.merges, self.vocabulary = merges, vocabulary
         self.pieces_of = lru_cache(maxsize=2**16)(self._pieces_of)
 
     def split(self, text: str) -> list[str]:
-        """Return the pieces of a text's words, which spaces divide. Local."""
+        """Return the pieces of the words of a text. Spaces separate words. Local."""
         return text.split() if self.merges is None else [piece for word in text.split() for piece in self.pieces_of(word)]
 
     def join(self, pieces: list[str]) -> str:
@@ -40,7 +40,7 @@ class Pieces:
 
 
 def merged(parts, pair):
-    """Return the parts with every occurrence of a pair made one, from the left. Local."""
+    """Return the parts with every occurrence of a pair joined, from the left. Local."""
     found, at = [], 0
     while at < len(parts):
         both = tuple(parts[at:at + 2]) == pair

@@ -1,4 +1,4 @@
-"""Cut sentence pairs into microbatches of like lengths, so that little of them is padding."""
+"""Cut sentence pairs into microbatches of similar lengths, so that they need little padding."""
 
 from functools import cached_property
 
@@ -15,15 +15,15 @@ BUCKETS = 5
 
 
 class PairBuckets:
-    """n sentence pairs, b of one bucket a microbatch, V microbatches of any buckets a step; a ``Data``.
+    """n sentence pairs; a microbatch has b pairs of one bucket, a step V microbatches of any buckets; a ``Data``.
 
-    A pair's bucket is the fifth of all lengths in which the longer of its sentences falls.  An epoch draws the order of
-    the pairs in each bucket, cuts it into pieces of b (the last is short), and draws the order of the pieces: a step is
-    the next V of them, the last step of an epoch has fewer.
+    There are five buckets, of equal ranges of length. A pair belongs to the bucket of its longer sentence.  In each
+    epoch the pairs of each bucket are shuffled and cut into pieces of b (the last may be short); then the pieces are
+    shuffled. A step takes the next V pieces; the last step of an epoch may have fewer.
 
     sources, targets: (n, longest) integers, -1 past a sentence's end.  A batch has inputs (source time, b), -1 past the
-    end; targets (target time, b), and weights 0 past the end, where the last word is repeated.
-    shuffle=False: pairs by rising bucket and number, as for evaluation.  Raises ValueError if the arrays do not fit.
+    end; targets (target time, b); and weights, 0 past the end. Past its end a target sentence repeats its last word.
+    shuffle=False: pairs by rising bucket and number, as for evaluation.  Raises ValueError if the shapes do not match.
     """
 
     def __init__(self, sources, targets, microbatches: int, size: int, seed: int = 0, shuffle: bool = True):
@@ -55,7 +55,7 @@ class PairBuckets:
         return step % self.steps_per_epoch == 0
 
     def order(self, epoch: int):
-        """Return the epoch's (pairs, pieces): numbers of pairs by bucket, (n,), and of ``pieces``, in their order."""
+        """Return the epoch's (pairs, pieces): the numbers of the pairs by bucket, (n,), and the order of the pieces."""
         if not self.shuffle:
             return self.unshuffled
         if self.latest[0] != epoch:
@@ -66,11 +66,11 @@ class PairBuckets:
 
     @cached_property
     def unshuffled(self):
-        """The order of all epochs where nothing is shuffled."""
+        """The order of all epochs if nothing is shuffled."""
         return np.argsort(self.bucket, kind="stable"), np.arange(len(self.pieces))
 
     def chosen(self, step: int, index: int):
-        """Return the numbers of the pairs of a microbatch: (up to b,) int64, none where the epoch has ended."""
+        """Return the numbers of the pairs of a microbatch: (up to b,) int64, empty after the epoch's last pair."""
         require_step(self, step, index)
         epoch, batch = divmod(step, self.steps_per_epoch)
         pairs, pieces = self.order(epoch)
@@ -78,11 +78,11 @@ class PairBuckets:
         return pairs[slice(*self.pieces[pieces[place]])] if place < len(pieces) else pairs[:0]
 
     def examples(self, step: int) -> int:
-        """Return the target words of the global batch, ends of sentences among them."""
+        """Return the number of target words in the global batch, with the ends of sentences."""
         return sum(int(self.lengths[1][self.chosen(step, index)].sum()) for index in range(self.microbatches))
 
     def microbatch(self, step: int, index: int) -> Batch | None:
-        """Return inputs (source time, b), targets (target time, b) int64, and weights where sentences are shorter."""
+        """Return inputs (source time, b), targets (target time, b) int64, and weights if target lengths differ."""
         which = self.chosen(step, index)
         if not len(which):
             return None
@@ -96,5 +96,5 @@ class PairBuckets:
 
 
 def trimmed(side, lengths, which):
-    """Return the sentences of these numbers as columns, as long as the longest: (time, b) int64. Local."""
+    """Return the sentences of these numbers as columns, padded to the longest: (time, b) int64. Local."""
     return np.ascontiguousarray(side[which, :lengths[which].max()].T.astype(np.int64))

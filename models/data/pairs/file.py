@@ -1,8 +1,8 @@
-"""``pairs:FILES``: sentence pairs of one's own.
+"""``pairs:FILES``: your own sentence pairs.
 
-    pairs:FILE                      a line holds both sentences, with a tab between them
-    pairs:SOURCE,TARGET             a line of one file is translated by that line of the other (as Moses has it)
-    pairs:SOURCE,TARGET,BPE         ... in pieces of words: see ``models.data.pairs.bpe``
+    pairs:FILE                      each line holds both sentences, with a tab between them
+    pairs:SOURCE,TARGET             line n of TARGET translates line n of SOURCE (the format of Moses)
+    pairs:SOURCE,TARGET,BPE         the same, with words split into pieces: see ``models.data.pairs.bpe``
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ HELDOUT = 30
 
 
 def load_pairs(files: str) -> Pairs:
-    """Return the pairs of one UTF-8 file or two; the last of every HELDOUT is held out. Local. Raises DataError."""
+    """Return the pairs of one or two UTF-8 files; one pair in HELDOUT is held out. Local. Raises DataError."""
     paths = [Path(part) for part in files.split(",")]
     if len(paths) > 3:
         raise DataError(f"pairs:{files} names {len(paths)} files; {REMEDY}")

@@ -1,7 +1,7 @@
 """``numbers[:LANGUAGES]``: the numbers below a million, written in two languages by the package num2words.
 
-A small real translation problem whose answers anyone can judge: "three thousand two hundred and four" is "tres mil
-doscientos cuatro". Numbers of few digits are as frequent as those of many; those held out are never trained on.
+This is a small real translation problem whose answers are easy to judge: "three thousand two hundred and four" is "tres
+mil doscientos cuatro". Numbers of each length are equally frequent. Held-out numbers do not occur in the training data.
 """
 
 import re
@@ -39,7 +39,7 @@ def load_numbers(languages: str = "en-es") -> Pairs:
 
 
 def numbers_of(count: int) -> list[int]:
-    """Return so many different numbers below 10^DIGITS, each drawn with a random number of digits. Local."""
+    """Return ``count`` different numbers below 10^DIGITS, each drawn with a random number of digits. Local."""
     drawn = uniform(key_of("numbers"), 6 * count).reshape(-1, 2)
     digits = (drawn[:, 0] * DIGITS).astype(np.int64)
     low = np.where(digits == 0, 0, 10**digits)
@@ -48,7 +48,7 @@ def numbers_of(count: int) -> list[int]:
 
 
 def spell(numbers, language: str) -> list[str]:
-    """Return the numbers in words. Local. Raises DataError where num2words is missing, or has not the language."""
+    """Return the numbers in words. Local. Raises DataError if num2words is missing or does not know the language."""
     try:
         from num2words import num2words
     except ImportError:
@@ -60,7 +60,7 @@ def spell(numbers, language: str) -> list[str]:
 
 
 def split(text: str) -> list[str]:
-    """Return the words of a number, lower-case, without commas and hyphens. Local."""
+    """Return the words of a spelled number in lower case, without commas and hyphens. Local."""
     return re.sub(r"[,\-\u00ad]", " ", text.lower()).split()
 
 
@@ -70,5 +70,5 @@ def letters(words: list[str]) -> list[str]:
 
 
 def join_letters(found: list[str]) -> str:
-    """Return the words whose letters ``letters`` gave. Local."""
+    """Return the words from their ``letters``. Local."""
     return "".join(found).replace("_", " ")

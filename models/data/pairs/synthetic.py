@@ -1,4 +1,4 @@
-"""Synthetic sentence pairs: in microbatches of a given shape, for benchmarks; and ``synthetic-pairs[:VOCABULARY]``."""
+"""Synthetic sentence pairs: microbatches of a given shape for benchmarks, and ``synthetic-pairs[:VOCABULARY]``."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ PAIRS, HELDOUT, LENGTH = 20_000, 1_000, 25
 
 @dataclass(frozen=True)
 class SyntheticPairs:
-    """A microbatch is so many sentences, each of ``length`` Zipf-distributed words in both languages."""
+    """Zipf-distributed sentence pairs. sentences: in a microbatch.  length: words of a sentence in each language."""
 
     source_vocabulary: int
     target_vocabulary: int
@@ -27,12 +27,12 @@ class SyntheticPairs:
 
     @property
     def sizes(self) -> dict:
-        """Sizes that a model of them must have."""
+        """Sizes that a model of these pairs must have."""
         return {"source_vocabulary": self.source_vocabulary, "target_vocabulary": self.target_vocabulary}
 
     @property
     def examples(self) -> int:
-        """Target words in a microbatch."""
+        """The number of target words in a microbatch."""
         return self.sentences * self.length
 
     def make(self, microbatches: int, seed: int, steps: int):
@@ -58,7 +58,7 @@ def drawn_pairs(count: int, length: int, vocabularies, key: int):
 
 
 def load_synthetic_pairs(vocabulary: str = "10000") -> Pairs:
-    """Return PAIRS and HELDOUT pairs of 1 to LENGTH words, and an end, of so many words. Local. Raises DataError."""
+    """Return PAIRS and HELDOUT pairs of 1 to LENGTH words and an end, for this vocabulary. Local. Raises DataError."""
     if not vocabulary.isdecimal() or not len(SPECIAL) < int(vocabulary) < 2**31:
         raise DataError(f"synthetic-pairs:{vocabulary}: give a number of words from {len(SPECIAL) + 1} to 2^31")
     words = int(vocabulary)

@@ -1,4 +1,4 @@
-"""Sentences of running text: words and punctuation, and back."""
+"""Split sentences of running text into words and punctuation marks, and join them again."""
 
 import re
 
@@ -15,5 +15,5 @@ def split(text: str) -> list[str]:
 
 
 def join(words: list[str]) -> str:
-    """Return the sentence, punctuation where it belongs; what was upper-case stays lower-case. Local."""
+    """Return the sentence, with spaces in the right places; all of it is lower-case. Local."""
     return OPENING.sub(r"\1", CLOSING.sub(r"\1", " ".join(words)))

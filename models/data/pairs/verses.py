@@ -3,8 +3,8 @@
     apt-get download sword-text-web sword-text-sparv    # needs no root
     for f in sword-text-*.deb; do dpkg-deb -x $f DIR; done
 
-The editions number some verses differently: a pair counts if half of the smaller set of its Strong's numbers, by which
-both editions name the Hebrew and Greek words that they translate, is in the other.
+The editions number some verses differently. Both mark each word with the Strong's number of the Hebrew or Greek word
+that it translates. A pair is kept if at least half of the smaller set of Strong's numbers is in the other set.
 """
 
 import re
@@ -28,7 +28,7 @@ TAG = re.compile(r"<[^>]*>")
 
 
 def load_verse_pairs(directory: str = "/") -> Pairs:
-    """Return the pairs of verses; ``directory`` is where the packages are unpacked. Local. Raises DataError."""
+    """Return the pairs of verses. directory: of the unpacked packages. Local. Raises DataError."""
     root = require_directory(Path(directory) / MODULES, REMEDY)
     english, spanish = (read_edition(root / name) for name in EDITIONS)
     both = [verse for verse in english if verse in spanish and alike(english[verse], spanish[verse])]
@@ -41,7 +41,7 @@ def load_verse_pairs(directory: str = "/") -> Pairs:
 def read_edition(directory: Path) -> dict[str, str]:
     """Return the verses of an edition, marked up: "Gen.1.1" -> text. Local. Raises DataError.
 
-    A slot holds a chapter's head, which names it, or the next verse of the chapter, or nothing.
+    A slot holds the heading of a chapter, or the next verse of the chapter, or nothing.
     """
     verses = {}
     for testament in ("ot", "nt"):
@@ -57,7 +57,7 @@ def read_edition(directory: Path) -> dict[str, str]:
 
 
 def alike(one: str, other: str) -> bool:
-    """Return whether half of the smaller set of Strong's numbers of two texts is in the other. Local."""
+    """Return whether half of the smaller set of Strong's numbers is in the other text's set. Local."""
     mine, theirs = (set(STRONG.findall(text)) for text in (one, other))
     return 2 * len(mine & theirs) >= min(len(mine), len(theirs)) > 0
 

@@ -1,4 +1,4 @@
-"""Sentence pairs as word numbers: two vocabularies, most frequent first, after three numbers that mean no word."""
+"""Sentence pairs as word numbers. Each of the two vocabularies has three special words, then words by frequency."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Pairs:
     train, heldout: (sources (n, longest), targets (n, longest)) int32, PADDING past a sentence's end; targets end with
     END.  vocabularies: words of the source language and of the target language, number i at position i.
     split: text -> words.  join: words -> text, of the target language.  left_out: pairs that are too long.
-    fingerprint: hex SHA-256 of all of it.
+    fingerprint: hex SHA-256 of the content.
     """
 
     kind: ClassVar[str] = "sentence pairs"
@@ -47,11 +47,11 @@ class Pairs:
 
     @property
     def sizes(self) -> dict:
-        """Sizes that a model of them must have."""
+        """Sizes that a model of these pairs must have."""
         return dict(zip(("source_vocabulary", "target_vocabulary"), map(len, self.vocabularies)))
 
     def cut(self, recipe, seed: int) -> tuple[PairBuckets, PairBuckets]:
-        """Return the pairs in microbatches of like lengths, and the first held-out ones, so many as are evaluated."""
+        """Return the pairs in microbatches of similar lengths, and the first ``recipe.heldout`` held-out pairs."""
         require_enough(len(self.train[0]), "sentence pairs", recipe)
         words = np.cumsum((self.heldout[1] != PADDING).sum(axis=1))
         few = max(int(np.searchsorted(words, recipe.heldout, side="right")), 1)
@@ -59,14 +59,14 @@ class Pairs:
         return PairBuckets(*self.train, *cut), PairBuckets(*(part[:few] for part in self.heldout), *cut, shuffle=False)
 
     def numbers(self, text: str) -> np.ndarray:
-        """Return a source sentence as word numbers: (n,) int64. Local. Raises ValueError for one without words."""
+        """Return a source sentence as word numbers: (n,) int64. Local. Raises ValueError if it has no words."""
         words = self.split(text)
         if not words:
             raise ValueError(f"{text!r} has no words to translate")
         return rows([words], self.vocabularies[0], ends=False)[0].astype(np.int64)
 
     def text(self, numbers, side: int = 1) -> str:
-        """Return the text of word numbers, up to END, in the target's language (side 0: the source's). Local."""
+        """Return the text of word numbers, up to END, in the target language (side 0: the source language). Local."""
         vocabulary, words = self.vocabularies[side], []
         for number in numbers:
             if number in (END, PADDING):
@@ -78,7 +78,7 @@ class Pairs:
 def pairs_of(name, train, heldout, split, join, remedy, vocabularies=(None, None), longest=LONGEST) -> Pairs:
     """Return Pairs of sentences in words. Local. Raises DataError if too few are left.
 
-    train, heldout: [(source words, target words)].  vocabularies: given ones, without SPECIAL; None: the words of train.
+    train, heldout: [(source words, target words)].  vocabularies: two, without SPECIAL; None: the words of train.
     """
     kept = [[pair for pair in part if all(0 < len(words) <= longest for words in pair)] for part in (train, heldout)]
     for what, part in zip(("train on", "hold out"), kept):
@@ -92,7 +92,7 @@ def pairs_of(name, train, heldout, split, join, remedy, vocabularies=(None, None
 
 
 def held_out(pairs, every: int) -> tuple[list, list]:
-    """Return (train, heldout): the last of so many pairs is held out, evenly through them. Local."""
+    """Return (train, heldout): the last pair of every ``every`` pairs is held out. Local."""
     return [pair for n, pair in enumerate(pairs, 1) if n % every], pairs[every - 1::every]
 
 
@@ -103,7 +103,7 @@ def words_by_frequency(sentences) -> list[str]:
 
 
 def rows(sentences, vocabulary, ends: bool) -> np.ndarray:
-    """Return sentences as rows of word numbers: (n, longest) int32, with END if it is so, PADDING past the end. Local."""
+    """Return sentences as rows of word numbers: (n, longest) int32, with END if ``ends``, then PADDING. Local."""
     index = {word: number for number, word in enumerate(vocabulary)}
     found = np.full((len(sentences), max(map(len, sentences)) + ends), PADDING, np.int32)
     for row, sentence in zip(found, sentences):

@@ -1,4 +1,4 @@
-"""``text:FILE``: any UTF-8 text, and what it shares with the plays: numbering and the held-out part."""
+"""``text:FILE``: any UTF-8 text. ``corpus_of``, which numbers the words, also serves the plays of Shakespeare."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ from models.data.contents import Corpus
 from models.data.files import DataError, read_text
 from models.data.text.vocabulary import END_OF_LINE, WordCounter, number_by_frequency, tokenize
 
-HELDOUT = 20  # one token in so many, from the end of each text
-SHORTEST = 2 * HELDOUT  # then the held-out part has at least one word and its successor
+HELDOUT = 20  # 1 / HELDOUT of the tokens, from the end of each text
+SHORTEST = 2 * HELDOUT  # so that the held-out part has at least two words
 
 
 def load_text(path: str) -> Corpus:
@@ -19,8 +19,8 @@ def load_text(path: str) -> Corpus:
 def corpus_of(name: str, texts: dict[str, str], remedy: str) -> Corpus:
     """Return a Corpus of one or more named texts, the last 5 % of each held out. Local. Raises DataError.
 
-    The vocabulary is that of all the text, held-out parts included, so that no word is unknown; words stand by
-    falling frequency in it, ties alphabetically, as log-uniform candidate sampling expects.
+    The vocabulary is that of all the text, held-out parts included, so that no word is unknown. Its words are sorted
+    by falling frequency, ties alphabetically, as log-uniform candidate sampling expects.
     """
     counter, numbered = WordCounter(), []
     for path, text in texts.items():

