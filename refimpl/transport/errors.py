@@ -49,6 +49,10 @@ class PeerDied(SilentPeer):
     """A peer has died. Ranks that can do without it (``survival``) go on; all others end."""
 
 
+class CutOff(CollectiveError):
+    """Ranks on other machines are gone and may go on by themselves. Each rank of the side that ends raises this."""
+
+
 class Aborted(CollectiveError):
     """A rank could not go on in the middle of an exchange. It raises this, and so does every rank that waits for it.
 

@@ -10,6 +10,8 @@ it, gives its supervisor a sign of life, once all have agreed for the first time
 supervisor kills the rank, and MPI reports it. A rank whose whole machine is stopped or cut off is found by the
 heartbeats of Open MPI. When it goes on, an alarm kills it before it does anything.
 
+A cut cable has two sides, and each takes the other for dead. At most one goes on: see ``goes_on``.
+
 Plainly: ``refimpl.plain.survive``.
 """
 
@@ -25,8 +27,9 @@ from mpi4py import MPI
 
 from refimpl.transport.abort import AbortMessages
 from refimpl.transport.communicator import Communicator
-from refimpl.transport.errors import PeerDied, silent_peer
+from refimpl.transport.errors import CollectiveError, CutOff, PeerDied, silent_peer
 from refimpl.transport.job.supervisor import alive, outlived, told
+from refimpl.transport.machines import Machines
 from refimpl.transport.messages import MpiMessages
 from refimpl.transport.waiting import CHECK_SECONDS, Waiter, keep_for_ever
 
@@ -91,10 +94,19 @@ class SurvivingCommunicator(Communicator):
         return bool(flag[0])
 
     def without_the_dead(self) -> "SurvivingCommunicator":
-        """Return a communicator of the living ranks, in their order. Collective over these."""
+        """Return a communicator of the living ranks, in their order. Collective over these.
+
+        Raises CutOff, on each of them, if the others may be alive, and go on without these: see ``goes_on``.
+        """
         alive(PATIENCE * self.signs.timeout)  # while it waits for who is stopped now, this rank is silent itself
         mpi = self.mpi.Shrink()
         living = MPI.Group.Translate_ranks(mpi.Get_group(), range(mpi.Get_size()), self.mpi.Get_group())
+        if not goes_on(living, self.machines):
+            gone = [self.starters[rank] for rank in range(self.size) if rank not in living]
+            raise CutOff(f"{ranks_named(gone)} cannot be reached, and no rank of some machines is left: they have died, "
+                         "or a cable is cut and they go on. Only more than half of the ranks go on, or half of them with "
+                         f"the lowest one. {ranks_named(self.starters[rank] for rank in living).capitalize()} would be "
+                         "too few, so this side ends")
         machines = (tuple(living.index(rank) for rank in ranks if rank in living) for ranks in self.machines)
         return SurvivingCommunicator(mpi, tuple(ranks for ranks in machines if ranks), self.signs.timeout,
                                      tuple(self.starters[rank] for rank in living))
@@ -109,6 +121,33 @@ class SurvivingCommunicator(Communicator):
         sys.stderr.flush()
         told("said" if self.size == MPI.COMM_WORLD.Get_size() else "left")
         os._exit(status)
+
+
+def goes_on(living: list[int], machines: Machines) -> bool:
+    """Return whether the living ranks of these machines may go on: never two groups that a cut has parted. Local.
+
+    Where a rank lives on each machine no cable is cut: the others are dead. Else the living must be more than half of
+    all ranks, or half of them with the lowest.
+    """
+    ranks = sorted(rank for machine in machines for rank in machine)
+    return (all(set(living) & set(machine) for machine in machines) or 2 * len(living) > len(ranks)
+            or 2 * len(living) == len(ranks) and ranks[0] in living)
+
+
+def ranks_named(numbers) -> str:
+    """Return "rank 1" or "ranks 0 2". Local."""
+    numbers = list(numbers)
+    return f"rank{'s' * (len(numbers) > 1)} {' '.join(map(str, numbers))}"
+
+
+@contextmanager
+def before_training():
+    """Say of a death in words that there was no training yet with which others could go on. Local."""
+    try:
+        yield
+    except (MPI.Exception, PeerDied) as death:
+        raise CollectiveError("a rank died before the training began, and the others cannot go on yet: start the job "
+                              "again") from death
 
 
 class _SignsOfLife:

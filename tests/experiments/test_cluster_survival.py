@@ -1,11 +1,15 @@
 """A training on emulated machines survives: Open MPI's daemons start there, and its messages cross the cards."""
 
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
+from refimpl.experiments.cluster.description import Event
 from refimpl.transport.launch import runtime
 
 pytestmark = pytest.mark.skipif(runtime().flavour != "openmpi", reason="needs an MPI that outlives its ranks: Open MPI")
@@ -18,13 +22,30 @@ sys.exit(main())
 """
 
 
-def test_a_machines_only_rank_dies():
-    arguments = ["train", "lm", "--preset", "tiny", "--steps", "4", "--heldout", "200", "--no-output", "--survive"]
+TRAIN = ["train", "lm", "--preset", "tiny", "--heldout", "200", "--no-output"]
+
+
+def survive(machines, deaths, *options, **more):
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "training")))
+    heartbeats = {"OMPI_MCA_mpi_ft_detector_timeout": "6", "OMPI_MCA_mpi_ft_detector_period": "0.75"}
     try:
-        job = run_on_cluster(3, 1, "1gbit", ["-c", PROGRAM, *arguments], 120, True,
-                             {"PYTHONPATH": paths, "REFIMPL_DIE": "2@3@0"})
+        return run_on_cluster(machines, 1, "1gbit", ["-c", PROGRAM, *TRAIN, "--survive", *options], 300, True,
+                              {"PYTHONPATH": paths, "REFIMPL_DIE": deaths, **heartbeats}, **more)
     except ClusterError as missing:
         pytest.skip(str(missing))
+
+
+def test_a_machines_only_rank_dies():
+    job = survive(3, "2@3@0", "--steps", "4")
     assert job.returncode == 0 and "rank 2 died, ranks 0 1 go on" in job.stdout, job.stdout + job.stderr
     assert "sha256" in job.stdout and min(min(moved) for moved in job.machine_bytes) > 1_000_000
+
+
+def test_the_larger_side_of_a_cut_cable_goes_on():
+    steps = ["--steps", "1000"]
+    job = survive(3, "", *steps, "--timeout", "20", events=(Event(0, 0, 25.0),))
+    assert "rank 0 died, ranks 1 2 go on" in job.stdout, job.stdout + job.stderr
+    assert "Rank 0 would be too few, so this side ends" in job.stderr, job.stdout + job.stderr
+    alone = subprocess.run([sys.executable, "-m", "refimpl", *TRAIN, *steps], capture_output=True, text=True, cwd=ROOT)
+    hashes = re.findall("sha256 .*", job.stdout)
+    assert len(hashes) == 2 and hashes == re.findall("sha256 .*", alone.stdout), job.stdout + job.stderr

@@ -85,8 +85,13 @@ def make(trial: Trial, expected: dict) -> tuple[str, float]:
 
 
 def undisturbed() -> dict:
-    """Return whether Adam -> the hashes of one rank to which nothing happens. Local."""
+    """Return whether Adam -> the hashes of one rank to which nothing happens. Local.
+
+    Before, each way is trained once: a rank that compiles for longer than TIMEOUT would be ended.
+    """
     found = {}
+    for way in WAYS:
+        launch(3, [*TRAIN, *way, "--no-output"], timeout=HUNG, capture=True, cwd=ROOT)
     for adam in (False, True):
         job = subprocess.run([sys.executable, *TRAIN, "--no-output", *["--optimizer", "adam"] * adam],
                              capture_output=True, text=True, cwd=ROOT, check=True)

@@ -1,6 +1,7 @@
 """A rank that kills or stops itself where a test says: REFIMPL_WATCH=dying:Dying, REFIMPL_DIE="RANK@STEP@PLACE ...".
 
 PLACE: a number of seconds after the step has begun, or module:Class.method: when that is called next, from then on.
+STEP 0: before the training.
 RANK@STEP@PLACE@SECONDS: the rank is not killed but stopped, and continued so many seconds later; 0: never.
 """
 
@@ -20,6 +21,8 @@ class Dying:
     def __init__(self, comm):
         deaths = [death.split("@") for death in os.environ["REFIMPL_DIE"].split()]
         self.deaths = {int(step): how for rank, step, *how in deaths if int(rank) == comm.rank}
+        if how := self.deaths.pop(0, None):
+            die_at(*how)
 
     @contextmanager
     def step(self, trainer):

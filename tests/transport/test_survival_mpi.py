@@ -25,3 +25,15 @@ def test_an_mpi_that_ends_all_ranks_is_refused(monkeypatch):
     monkeypatch.setattr("sys.argv", ["refimpl", "train", "lm", "--survive"])
     with pytest.raises(ValueError, match="mpirun --with-ft ulfm -n N .*python -m refimpl train lm --survive"):
         check_survival(Communicator.alone())
+
+
+@pytest.mark.parametrize("living, machines, goes_on", [
+    ([0], ((0, 1, 2),), True),  # of one machine: no cable is between them
+    ([1, 3], ((0, 1), (2, 3)), True),  # nor here: a rank lives on each machine
+    ([1, 2], ((0,), (1,), (2,)), True), ([0], ((0,), (1,), (2,)), False),
+    ([1, 2], ((0,), (1, 2), (3,)), False), ([0, 1], ((0, 1), (2, 3)), True), ([2, 3], ((0, 1), (2, 3)), False),
+])
+def test_at_most_one_side_of_a_cut_goes_on(living, machines, goes_on):
+    from refimpl.transport import survival
+
+    assert survival.goes_on(living, machines) == goes_on

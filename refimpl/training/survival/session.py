@@ -30,7 +30,7 @@ from refimpl.training.survival.formed import Formed
 from refimpl.training.survival.memory import Memory
 from refimpl.training.survival.undo import Undo
 from refimpl.transport.errors import CollectiveError
-from refimpl.transport.survival import SurvivingCommunicator, is_death
+from refimpl.transport.survival import SurvivingCommunicator, is_death, ranks_named
 
 ANY_DEAL = ("auto", "direct", "hierarchical")
 """Algorithms of an allreduce that sum in the tree's order whoever computes which microbatches."""
@@ -134,7 +134,7 @@ class SurvivingSession(Session):
         """Continue from memory if this session was opened before, else from a checkpoint. Collective."""
         trainer, comm = self.trainer, self.trainer.comm
         if dead := sorted(set(self.living) - set(comm.starters)):
-            self._tell(f"{_ranks(dead)} died, {_ranks(comm.starters)} go{'es' * (comm.size == 1)} on")
+            self._tell(f"{ranks_named(dead)} died, {ranks_named(comm.starters)} go{'es' * (comm.size == 1)} on")
         if self.memory is None:
             return super()._load()
         arrays = self.memory.gather(trainer.parameters, slots_of(
@@ -183,7 +183,3 @@ class SurvivingSession(Session):
     def _ledger_keys(self):
         return super()._ledger_keys() + [(PHASE, "", "control")] + [
             (PHASE, v.name, kind) for v in self.model.variables for kind in KINDS[1:] if v.sparse == (kind != "dense")]
-
-
-def _ranks(numbers) -> str:
-    return f"rank{'s' * (len(numbers) > 1)} {' '.join(map(str, numbers))}"

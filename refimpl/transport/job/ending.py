@@ -1,11 +1,12 @@
 """The end of a job: of all its ranks at once, or together; and MPI itself, loaded if asked for."""
 
+import os
 import signal
 import sys
 import threading
 from contextlib import suppress
 
-from refimpl.transport.errors import Aborted, SilentPeer
+from refimpl.transport.errors import Aborted, CutOff, SilentPeer
 from refimpl.transport.job.supervisor import told, waiting
 
 ASK_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,6 +37,9 @@ def leave(status: int, error: BaseException) -> int:
 
     After SilentPeer or Aborted messages are under way, with which MPI cannot end: then the job is ended in any case.
     """
+    if isinstance(error, CutOff):  # the other side may go on: after a status that is not 0 the launcher would end it
+        told("lost")
+        os.kill(os.getpid(), signal.SIGKILL)
     if MPI := _of_several():
         from refimpl.transport.abort import AbortMessages
 

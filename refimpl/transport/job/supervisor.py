@@ -79,7 +79,11 @@ def supervised(work) -> int:
 
 
 def told(message: str):
-    """Tell this rank's supervisor, if it has one: "said": this rank has had its own last word. Local."""
+    """Tell this rank's supervisor, if it has one. Local.
+
+    "said": this rank has had its own last word.  "left", "lost": so it has, and others may still be there, to be ended
+    or to go on.
+    """
     if _pipe is not None and os.getpid() == _process:
         with suppress(OSError):
             os.kill(os.getppid(), signal.SIGCONT)  # someone may have stopped it: the launcher would wait for ever
@@ -175,6 +179,8 @@ class _Supervisor:
                 self.said = True
             elif word == "left":
                 self.said = self.left = True
+            elif word == "lost":
+                self.said = self.spoke = True  # its error ends no other rank
             elif word == "arrived":
                 self.deadline = None
             elif word == "outlived":
