@@ -11,9 +11,8 @@ from functools import partial
 
 from refimpl.cli.told.tables import console, table_of
 from refimpl.cli.asked.values import nonempty
-from refimpl.experiments import channel, trees
+from refimpl.experiments import channel, mesh, trees
 from refimpl.experiments.cells.report import WORDS, opened, run_studies
-from refimpl.experiments.mesh import HEAD, PARTS
 from refimpl.experiments.parallax import EXPERIMENTS
 
 ABOUT = {
@@ -35,6 +34,8 @@ ABOUT = {
                 "between two emulated ones.", "three sizes, few turns"),
 }
 """Experiment -> (its help, what it does, what --quick does)."""
+PARTS = {"parallax": EXPERIMENTS, "mesh": mesh.PARTS, "trees": (*trees.PARTS, trees.PACKETS), "channel": channel.PARTS}
+"""Experiment -> the parts of its report."""
 HELP = f"an experiment: {', '.join(ABOUT)}"
 REFUSALS = (ValueError, OSError, RuntimeError)  # ClusterError and LaunchError are RuntimeErrors
 
@@ -54,20 +55,13 @@ def add(parser):
             one.add_argument("--compute", choices=["real", "replay"], default=None,
                              help="real: every rank computes; replay: it sleeps as long as the computation took alone, "
                              "and exchanges the real rows (default: replay where ranks are many, see the report)")
-            one.add_argument("--only", choices=EXPERIMENTS, action="append", help="run only this one (repeatable)")
-        if name == "mesh":
-            one.add_argument("--only", choices=PARTS, action="append", help="run only this part (repeatable)")
-        if name == "trees":
-            one.add_argument("--only", choices=[*trees.PARTS, trees.PACKETS], action="append",
-                             help="only this part (repeatable)")
-        if name == "channel":
-            one.add_argument("--only", choices=channel.PARTS, action="append", help="run only this part (repeatable)")
+        if name in PARTS:
+            one.add_argument("--only", choices=PARTS[name], action="append", help="run only this part (repeatable)")
 
 
 def run(given: dict) -> int:
     """Run what is not done yet; print every finding. Status 1: a training or a cell failed."""
-    return {"parallax": _parallax, "consistency": _consistency, "mesh": _mesh, "trees": _trees,
-            "channel": _channel}[given["name"]](given)
+    return {"parallax": _parallax, "consistency": _consistency}.get(given["name"], _parts)(given)
 
 
 def _parallax(given):
@@ -83,30 +77,18 @@ def _consistency(given):
     return show(*run_experiment(given["output"], given["quick"], given["any_version"]))
 
 
-def _mesh(given):
-    def study(name):
-        return importlib.import_module(f"refimpl.experiments.mesh.{name}").study(given["quick"])
-
-    return show(*run_studies(opened(given["output"]), {name: partial(study, name) for name in PARTS},
-                             given.get("only") or PARTS, lambda: HEAD, quick=given["quick"]))
-
-
-def _trees(given):
-    from refimpl.experiments.trees import packets
-    from refimpl.experiments.trees.study import study
-
-    studies = {name: partial(study, name, given["quick"]) for name in trees.PARTS}
-    studies[trees.PACKETS] = partial(packets.study, given["quick"])
-    return show(*run_studies(opened(given["output"]), studies, given.get("only") or studies, lambda: trees.HEAD,
+def _parts(given):
+    name, head = given["name"], {"mesh": mesh, "trees": trees, "channel": channel}[given["name"]].HEAD
+    studies = {part: partial(_study, name, part, given["quick"]) for part in PARTS[name]}
+    return show(*run_studies(opened(given["output"]), studies, given.get("only") or studies, lambda: head,
                              quick=given["quick"]))
 
 
-def _channel(given):
-    from refimpl.experiments.channel.sweep import study
-
-    return show(*run_studies(opened(given["output"]), {part: partial(study, part, given["quick"])
-                                                       for part in channel.PARTS},
-                             given.get("only") or channel.PARTS, lambda: channel.HEAD, quick=given["quick"]))
+def _study(name, part, quick):
+    """Return what a part found: of a module of its own, or of one that is told which part it is."""
+    module = {"channel": "sweep", "trees": part if part == trees.PACKETS else "study"}.get(name, part)
+    study = importlib.import_module(f"refimpl.experiments.{name}.{module}").study
+    return study(quick) if module == part else study(part, quick)
 
 
 def show(report, findings, failed=()) -> int:
