@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from refimpl.gradients import Layout
-from refimpl.plan.partitions.balance import by_popularity
+from refimpl.gradients.codecs import codec_of
 from refimpl.plan.codecs import codecs_of
+from refimpl.plan.partitions.balance import by_popularity
 from refimpl.plan.plan import Placement, Plan
 from refimpl.plan.strategy import Strategy, strategy_of
 from refimpl.transport.machines import Machines
@@ -46,10 +47,16 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
     placed = place(variables, chosen, ranks, partitions, scheme)
     if popularity is not None:
         placed = by_popularity(variables, placed, popularity, ranks)
-    codecs = codecs_of(variables, codec or {})
-    placed = {name: replace(strategy, codec=codecs[name]) for name, strategy in placed.items()}
+    placed = {name: encoded_by(codec, placed[name]) for name, codec in codecs_of(variables, codec or {}).items()}
     return Plan(architecture, ranks, microbatches, allreduce, tuple(Placement(*pair) for pair in placed.items()),
                 machines or (tuple(range(ranks)),), local_aggregation)
+
+
+def encoded_by(codec: str, strategy: Strategy) -> Strategy:
+    """Return a strategy whose gradients are encoded; or that of the elements that a codec picks, if it does. Local."""
+    if codec_of(codec).feedback and not strategy.sparse:
+        return strategy_of("elements", False)(codec=codec)
+    return replace(strategy, codec=codec)
 
 
 def place(variables, chosen: dict[str, type[Strategy]], ranks: int, partitions: int | None, scheme: str) -> dict:

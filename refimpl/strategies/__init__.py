@@ -9,13 +9,14 @@ from refimpl.strategies.allreduce import Allreduce
 from refimpl.strategies.as_dense import RowsAsDense
 from refimpl.strategies.columns import Columns
 from refimpl.strategies.dense_server import ServedDense
+from refimpl.strategies.elements import GatheredElements
 from refimpl.strategies.hot_rows import HotRows
 from refimpl.strategies.reduce_scatter import ReduceScatter
 from refimpl.strategies.server import ServedRows
 
 # in the order in which the exchanges of a step begin: what is pulled comes first, and rows before dense variables
-for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, ServedDense, ReduceScatter, Columns, Allreduce):
+for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, GatheredElements, ServedDense, ReduceScatter, Columns, Allreduce):
     STRATEGIES[_strategy.name, _strategy.sparse] = _strategy
 
-__all__ = ["STRATEGIES", "Allreduce", "Columns", "GatheredRows", "HotRows", "ReduceScatter", "RowsAsDense",
+__all__ = ["STRATEGIES", "Allreduce", "Columns", "GatheredElements", "GatheredRows", "HotRows", "ReduceScatter", "RowsAsDense",
            "ServedDense", "ServedRows"]

@@ -78,11 +78,25 @@ class GatheredRowsExchange(ReplicatedRows):
         arrived = self._allgather(parts, self.comm.share(counts, "allgather"))
         reduced = []
         for name, shard in self.shards.items():
-            nodes = [(node, arrived[name, rank][i])
+            nodes = [(node, self._arrived(arrived[name, rank][i]))
                      for rank in range(self.comm.size) for i, node in enumerate(self.nodes[rank])]
-            total = fold(nodes, self.codec.merge_rows)
-            reduced.append(ReducedGradient(shard, total.ids, self.codec.decode(total.rows), self.comm.rank == 0))
+            reduced.append(self._reduced(shard, fold(nodes, self.codec.merge_rows)))
         return reduced
+
+    def _reduced(self, shard, total) -> ReducedGradient:
+        return ReducedGradient(shard, total.ids, self.codec.decode(total.rows), self.comm.rank == 0)
+
+    def _leaving(self, gradient) -> RowGradient:
+        return gradient
+
+    def _arrived(self, gradient) -> RowGradient:
+        return gradient
+
+    def _room(self, name, rows):
+        """Return what row gradients of a variable come in."""
+        values = self.shards[name].values
+        return RowGradient(np.empty(rows, np.int64), array_module(values).empty(
+            (rows, values.shape[1]), self.codec.dtype_of(values.dtype)))
 
     def _allgather(self, parts, counts):
         """Return arrived[name, rank] = the row gradients of the rank's nodes.
@@ -101,12 +115,8 @@ class GatheredRowsExchange(ReplicatedRows):
         to, source = (self.comm.rank + k) % self.comm.size, (self.comm.rank - k) % self.comm.size
         leaving, arriving = [], []
         for j, (name, nodes) in enumerate(parts.items()):
-            values = self.shards[name].values
-            empty = array_module(values).empty
-            dtype = self.codec.dtype_of(values.dtype)
-            arrived[name, source] = [RowGradient(np.empty(n, np.int64), empty((n, values.shape[1]), dtype))
-                                     for n in counts[source, :len(self.nodes[source]), j]]
-            leaving += [(name, g) for _, g in nodes]
+            arrived[name, source] = [self._room(name, n) for n in counts[source, :len(self.nodes[source]), j]]
+            leaving += [(name, self._leaving(g)) for _, g in nodes]
             arriving += [(name, g) for g in arrived[name, source]]
         return [self.comm.start([(to, getattr(g, field), {name: getattr(g, field).size}) for name, g in leaving],
                                 [(source, getattr(g, field), {name: getattr(g, field).size}) for name, g in arriving],

@@ -69,6 +69,10 @@ class Exchange:
         """Add a microbatch's gradients; None if it had no examples. Leaves come in order. Local."""
         self.gradients.push(leaf, gradients)
 
+    def residuals(self) -> dict:
+        """Return (variable, microbatch) -> what a codec has left out of this rank's gradients so far. Local."""
+        return {}
+
     def formed(self) -> dict:
         """Return node -> name -> the sum of what was added, of the nodes of the tree that ``push`` sends. Local."""
         return self.gradients.formed()

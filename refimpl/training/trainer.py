@@ -23,7 +23,7 @@ from refimpl.training.planning.partition_trials import within_memory
 from refimpl.training.planning.planning import Planning
 from refimpl.training.run.manifest import FLIGHT
 from refimpl.training.run.timeline import Timeline
-from refimpl.training.run.whole import key_of_array, slots_of
+from refimpl.training.run.whole import key_of_array, key_of_residual, slots_of
 from refimpl.training.step.arriving import alpha_of
 from refimpl.training.step.overlap_choice import OverlapChoice, overlap_of
 from refimpl.transport import Communicator
@@ -86,6 +86,9 @@ class Trainer:
         """
         for name, slot in slots_of(self.parameters, OPTIMIZERS[self.options.optimizer].state):
             self.parameters.place(name, slot, arrays[key_of_array(name, slot)])
+        for exchange in self.parameters.exchanges:
+            for (name, v), left_out in exchange.residuals().items():
+                left_out[...] = arrays[key_of_residual(name, v)][...]
         self.found_in_flight = {key: arrays[key][...] for key in arrays if key.startswith(f"{FLIGHT}/")}
         for v, state in self.carried.items():
             prefix = f"carry/{v}/"
@@ -93,6 +96,11 @@ class Trainer:
             state |= {key.removeprefix(prefix): self.xp.array(arrays[key][...]) for key in arrays
                       if key.startswith(prefix)}
         self.step = step
+
+    def residuals(self) -> dict:
+        """Return key -> array of what codecs have left out of this rank's gradients, for a checkpoint. Local."""
+        return {key_of_residual(name, v): left_out for exchange in self.parameters.exchanges
+                for (name, v), left_out in exchange.residuals().items()}
 
     @property
     def plan(self) -> Plan:

@@ -8,9 +8,10 @@ from refimpl.collectives.simulation.network import Network
 from refimpl.plan import Plan, make_plan
 from refimpl.plan.buckets import buckets_of
 from refimpl.plan.choose import choose_plan
-from refimpl.plan.codecs import codecs_of, encoded
+from refimpl.plan.codecs import check_codecs, codecs_of, encoded
 from refimpl.plan.report import headline
 from refimpl.plan.sample import Sample
+from refimpl.strategies import Allreduce, GatheredElements
 from refimpl.transport.machines import in_blocks
 
 VARIABLES = [Variable("table", (400, 16), sparse=True), Variable("weight", (300, 200)), Variable("bias", (200,)),
@@ -45,6 +46,30 @@ def test_predictions_are_of_the_bytes_that_travel(codec, part):
     whole, less = (chosen_with(asked, architecture="hybrid") for asked in ({}, {"dense": codec}))
     before, after = (chosen.forecasts[1].candidates["allreduce"] for chosen in (whole, less))
     assert before.card_bytes == part * after.card_bytes and before.alone > 0.7 * part * after.alone
+
+
+@pytest.mark.parametrize("options", [dict(architecture="ps"), dict(architecture="allreduce"),
+                                     dict(architecture="hybrid", shard_optimizer=True)], ids=str)
+def test_picked_elements_travel_alike_under_every_architecture(options):
+    plan = make_plan(VARIABLES, options.pop("architecture"), 4, 4, codec={"dense": "topk:0.01"}, **options)
+    assert [plan.strategies[name].name for name in ("weight", "bias")] == ["elements"] * 2
+    assert plan.strategies["mean"].name != "elements" and Plan.from_json(plan.to_json()) == plan
+    check_codecs(plan, VARIABLES)
+
+
+def test_where_picked_elements_do_not_fit_they_are_refused():
+    plan = make_plan(VARIABLES, "hybrid", 4, 4, codec={"dense": "topk:0.01"})
+    as_sums = plan.replaced({"weight": Allreduce(codec="topk:0.01")})
+    with pytest.raises(ValueError, match="weight=topk:0.01: what it picks goes to all ranks by the strategy elements"):
+        check_codecs(as_sums, VARIABLES)
+    with pytest.raises(ValueError, match="and bf16 picks nothing: say codec topk:RATIO"):
+        GatheredElements(codec="bf16").check(VARIABLES[1], 4)
+
+
+def test_auto_predicts_what_is_picked():
+    whole, less = chosen_with({}), chosen_with({"dense": "topk:0.001"})
+    assert less.plan.strategies["weight"].name == "elements" and headline(less)
+    assert min(less.totals.values()) < min(whole.totals.values())
 
 
 def test_the_report_says_what_is_encoded():

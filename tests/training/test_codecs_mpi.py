@@ -1,11 +1,12 @@
 """Encoded gradients: one answer on any number of ranks, that of the plain codec; its bytes; and what is refused."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from mpi4py import MPI
-from test_bytes_mpi import ON_MACHINES, check
+from test_bytes_mpi import ON_MACHINES, check, counted
 from toys import SETTINGS, WORKS, Script, Scripted, answer, make_options, make_trainer, plain_answer, refusal
 
 from kernels import RowGradient
@@ -13,7 +14,10 @@ from kernels.random import key_of
 from kernels.rows.definition import merge_rows
 from refimpl.plain import hybrid
 from refimpl.plain.codecs import Integers, Rounded
-from refimpl.plain.tree import add_up, cover
+from refimpl.plain.residuals import Residuals
+from refimpl.plain.sparse_codecs import TopK
+from refimpl.plain.tree import add_up, cover, sum_on
+from refimpl.strategies import GatheredElements
 from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
@@ -24,14 +28,16 @@ pytestmark = pytest.mark.mpi
 
 BOTH = {"dense": "bf16", "sparse": "fp16"}
 INTEGERS = {"dense": "integers:16", "sparse": "bf16"}
+PICKED = {"dense": "topk:0.1", "sparse": "bf16"}
 WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
         "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
 
 
-def plain_sum(kinds, name, step, gradients):
+def plain_sum(kinds, name, step, gradients, residuals):
     """In the place of ``form_nodes``: the sum of leaves, each encoded by itself, as the first node; others: nothing."""
     rows = hasattr(gradients[0], "ids")
     total = (integer_sum(gradients, name, step) if not rows and kinds["dense"].startswith("integers")
+             else picked_sum(gradients, name, residuals) if not rows and kinds["dense"].startswith("topk")
              else rounded_sum(Rounded(kinds["sparse" if rows else "dense"]), gradients, rows))
     nothing = RowGradient(total.ids[:0], total.rows[:0]) if rows else np.full_like(total, -0.0)
     return {node: nothing if node[0] else total for node in cover(0, len(gradients))}
@@ -41,6 +47,14 @@ def integer_sum(gradients, name, step):
     codec = Integers(16, len(gradients), max(np.abs(g).max(initial=0) for g in gradients))
     messages = [codec.encode(g.reshape(-1), 0, key_of(0, "codec", step, name, v)) for v, g in enumerate(gradients)]
     return codec.decode((sum(message for (message,) in messages),)).reshape(gradients[0].shape)
+
+
+def picked_sum(gradients, name, residuals):
+    gradients = [np.asarray(g) for g in gradients]
+    n = gradients[0].size
+    codec = TopK(n, min(n, max(1, math.ceil(0.1 * n))))
+    messages = [residuals.encode(codec, name, v, g.reshape(-1), None) for v, g in enumerate(gradients)]
+    return codec.decode(sum_on(1, messages, codec.merge)).reshape(gradients[0].shape)
 
 
 def rounded_sum(codec, gradients, rows):
@@ -65,7 +79,7 @@ def plain(monkeypatch):
 
     def found(work, optimizer, kinds, **changes):
         statistics = {v.name for v in WORKS[work][0]().variables if v.statistic}
-        at_hand = iter(())
+        at_hand, residuals = iter(()), Residuals()
 
         class Encoded(hybrid.Hybrid):
             def step(self):
@@ -75,7 +89,9 @@ def plain(monkeypatch):
 
         def nodes(first, gradients, add):
             name, step = next(at_hand)
-            return form_nodes(first, gradients, add) if name in statistics else plain_sum(kinds, name, step, gradients)
+            if name in statistics:
+                return form_nodes(first, gradients, add)
+            return plain_sum(kinds, name, step, gradients, residuals)
 
         with monkeypatch.context() as patched:
             patched.setattr(hybrid, "form_nodes", nodes)
@@ -88,7 +104,7 @@ def plain(monkeypatch):
 @pytest.mark.parametrize("work, microbatches", [("toy", 8), ("toy", 7), ("lm", 8), ("cnn", 8)])
 @pytest.mark.thorough("toy")
 def test_one_answer_by_every_way(comm, plain, work, microbatches):
-    for kinds in (BOTH, dict(zip(BOTH, reversed(BOTH.values()))), INTEGERS):
+    for kinds in (BOTH, dict(zip(BOTH, reversed(BOTH.values()))), INTEGERS, PICKED):
         expected = plain(work, "adam", kinds, microbatches=microbatches)
         assert expected != plain_answer(MPI.COMM_SELF, work, "adam", {"microbatches": microbatches})
         for way, settings in WAYS.items():
@@ -97,7 +113,7 @@ def test_one_answer_by_every_way(comm, plain, work, microbatches):
 
 
 def test_one_answer_on_machines_and_with_several_microbatches_less_than_ranks(comm, plain):
-    for kinds, microbatches in ((BOTH, 7), (BOTH, 2), (INTEGERS, 7)):
+    for kinds, microbatches in ((BOTH, 7), (BOTH, 2), (INTEGERS, 7), (PICKED, 2)):
         expected = plain("toy", "adam", kinds, microbatches=microbatches)
         for settings in ON_MACHINES:
             communicator = Communicator(comm, in_blocks(comm.size, 2))
@@ -107,7 +123,7 @@ def test_one_answer_on_machines_and_with_several_microbatches_less_than_ranks(co
 
 @pytest.mark.mpi(min_size=8)
 def test_one_answer_on_eight_ranks(comm, plain):
-    for kinds in (BOTH, INTEGERS):
+    for kinds in (BOTH, INTEGERS, PICKED):
         expected = plain("toy", "adam", kinds, microbatches=11)
         for way, settings in WAYS.items():
             assert answer("toy", "adam", comm, codec=kinds, microbatches=11, **settings) == expected, way
@@ -126,6 +142,27 @@ def test_the_ledger_is_the_prediction(comm, way):
             check(comm, "toy", 7, {**WAYS[way], "codec": kinds}, machines)
 
 
+@pytest.mark.parametrize("way", ["ps", "overlap"])
+def test_picked_elements_take_8_bytes_each_and_what_is_left_out_is_kept(comm, way):
+    trainer, sums = make_trainer("lm", "adam", comm, 7, codec=PICKED, **WAYS[way]), []
+    trainer.consistency.after_computing = lambda number, losses, formed: sums.append(formed)
+    dense = [v for v in trainer.model.variables if not v.sparse]
+    placed = [(v, trainer.plan.strategies[v.name]) for v in dense]
+    for _ in range(2):
+        trainer.train_step()
+        mine = {v.name: [nodes[v.name].ids for exchange in sums[-1] for nodes in exchange.values() if v.name in nodes]
+                for v in dense}
+        pushed = {v.name: [of[v.name] for of in comm.allgather(mine)] for v in dense}
+        predicted, most = (GatheredElements.bytes_between(placed, trainer.plan, lambda v, of=of: ((), of.get(v.name, ())))
+                           for of in (pushed, {}))
+        found = {key: value for key, value in counted(trainer.comm.ledger).items() if key[0] == "allgather"}
+        assert found.keys() == (predicted.keys() if comm.size > 1 else set())
+        for key, moved in found.items():
+            assert moved == (predicted[key][comm.rank].sum(), predicted[key][:, comm.rank].sum())
+            assert (predicted[key] <= most[key]).all()  # so many if no two microbatches pick the same
+    assert all(array.any() for array in trainer.residuals().values())
+
+
 @pytest.mark.mpi(min_size=2)
 def test_gradients_take_half_the_bytes(comm):
     def sent(**changes):
@@ -142,10 +179,11 @@ def test_gradients_take_half_the_bytes(comm):
 
 
 @pytest.mark.mpi(min_size=3)
-def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path):
+@pytest.mark.parametrize("codec", [BOTH, PICKED], ids=["rounded", "picked"])
+def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path, codec):
     (model, data, _), path, everyone = WORKS["toy"], comm.bcast(tmp_path) / "run", Communicator.of(comm)
     chain = [(1, "hybrid"), (3, "reduce-scatter"), (2, "as-dense"), (3, "ps")]
-    options = make_options("toy", "adam", codec=BOTH)
+    options = make_options("toy", "adam", codec=codec)
     whole = train(model(), data(), options=replace(options, steps=len(chain)), comm=MPI.COMM_SELF)
     for step, (count, way) in enumerate(chain, 1):
         if some := everyone.first(count):
@@ -155,7 +193,8 @@ def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path):
             some.free()
         everyone.meet()
     message = refusal(comm, lambda: train(model(), data(), comm=comm, resume=path, options=replace(options, codec={})))
-    assert "codec was {'table': 'fp16', 'weight': 'bf16'" in message and "and is now {}" in message
+    assert f"codec was {{'table': '{codec['sparse']}', 'weight': '{codec['dense']}'" in message
+    assert "and is now {}" in message
 
 
 REFUSED = [
@@ -164,6 +203,7 @@ REFUSED = [
     (dict(codec={"mean": "bf16"}), "'mean' is a statistic, not a gradient"),
     (dict(codec={"sparse": "integers:16"}), "integers encode gradients of dense float32 variables, and 'table' is "
                                             "sparse; leave it out, or say bf16"),
+    (dict(codec={"sparse": "topk"}), "topk picks elements of dense float32 variables, and 'table' is sparse; leave it"),
     (dict(codec={"dense": "integers:8"}, microbatches=128), "128 microbatches do not fit into sums of 8 bits: say "
                                                             "integers:16 or 32, or give fewer --microbatches"),
     (dict(codec=BOTH, architecture="ps", consistency="asynchronous", clip_norm=None), "without barriers gradients are "

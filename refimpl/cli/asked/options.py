@@ -116,8 +116,9 @@ def add_mathematics(how):
                      help="sum row gradients over microbatches instead of averaging them, as the authors' code does")
     how.add_argument("--codec", type=_codecs, metavar="WHICH=CODEC,...", help="encode gradients before they are sent. "
                      "WHICH: dense, sparse, or the name of a variable. CODEC: bf16 or fp16 (half the bytes; rounded at "
-                     "each node of the microbatch tree); integers:8, :16 or :32 (one scale for all ranks). Example: "
-                     "dense=bf16,sparse=bf16 (default: no encoding)")
+                     "each node of the microbatch tree); integers:8, :16 or :32 (one scale for all ranks); "
+                     "topk:RATIO (the largest elements; the rest later). Example: dense=bf16,sparse=bf16 (default: no "
+                     "encoding)")
     how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default); cuda: "
                      "GPUs, one for each rank or shared; auto: GPUs if each rank finds one. GPUs give other bits than "
                      "CPUs")

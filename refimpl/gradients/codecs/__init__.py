@@ -9,8 +9,9 @@ from functools import lru_cache
 from refimpl.gradients.codecs.codec import Codec
 from refimpl.gradients.codecs.integers import Integers
 from refimpl.gradients.codecs.rounded import Bf16, Fp16
+from refimpl.gradients.codecs.topk import TopK
 
-CODECS = {codec.name: codec for codec in (Codec, Bf16, Fp16, Integers)}
+CODECS = {codec.name: codec for codec in (Codec, Bf16, Fp16, Integers, TopK)}
 """name -> class, in the order in which they are listed for people."""
 IDENTITY = Codec.name
 

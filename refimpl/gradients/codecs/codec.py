@@ -18,12 +18,14 @@ class Codec:
     dtype: of a message; None: the gradient's own.
     by_tree: whether the sum must be formed in the order of the microbatch tree; else a ring may add in another.
     scaled: whether it encodes by a scale that all ranks agree on (``gradients.scaled``, ``Integers``).
+    feedback: whether it sends few elements, and what it leaves out is added to the next gradient (``TopK``).
     """
 
     name: ClassVar[str] = "identity"
     dtype: ClassVar[str | None] = None
     by_tree: ClassVar[bool] = False
     scaled: ClassVar[bool] = False
+    feedback: ClassVar[bool] = False
     form: ClassVar[str] = ""
 
     @classmethod

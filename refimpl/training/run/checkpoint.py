@@ -21,7 +21,9 @@ from refimpl.training.run.files import appears_whole, file_sha256
 from refimpl.training.run.manifest import (
     FLIGHT, FORMAT, Manifest, kind_of, path_of, read_manifest, signed, steps_saved, write_manifest,
 )
-from refimpl.training.run.whole import gather_arrays, gather_carried, gather_named, key_of_array, slots_of
+from refimpl.training.run.whole import (
+    gather_arrays, gather_carried, gather_named, key_of_array, key_of_residual, slots_of,
+)
 from refimpl.training.schedule import lengthens
 
 
@@ -33,7 +35,7 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, sea
     """
     slots = OPTIMIZERS[trainer.options.optimizer].state
     arrays = (gather_arrays(trainer.parameters, slots) | gather_carried(trainer.comm, trainer.carried)
-              | gather_named(trainer.comm, trainer.in_flight))
+              | gather_named(trainer.comm, trainer.in_flight) | gather_named(trainer.comm, trainer.residuals))
 
     def work():
         try:
@@ -122,6 +124,8 @@ def _check_arrays(manifest, trainer):
     slots, in_flight = (slots_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state),
                         trainer.plan.consistency != SYNCHRONOUS)
     wanted = {key_of_array(name, slot): kinds[name] for name, slot in slots}
+    wanted |= {key_of_residual(name, v): kinds[name] for name, strategy in trainer.plan.strategies.items()
+               if strategy.coding.feedback for v in range(trainer.data.microbatches)}
     for key in sorted({*wanted, *manifest.holds}):
         is_carried = re.match("carry/([0-9]+)/", key)
         expected = is_carried and is_carried[1] in carried or in_flight and key.startswith(f"{FLIGHT}/")

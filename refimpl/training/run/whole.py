@@ -25,6 +25,11 @@ def key_of_array(name: str, slot: str | None) -> str:
     return f"parameter/{name}" if slot is None else f"state/{slot}/{name}"
 
 
+def key_of_residual(name: str, microbatch: int) -> str:
+    """Return the name, in a checkpoint, of what a codec has left out of a microbatch's gradients."""
+    return f"residual/{microbatch}/{name}"
+
+
 def gather_arrays(parameters: Parameters, optimizer_state) -> dict:
     """Return key -> NumPy array of the whole state on rank 0, {} elsewhere. Collective."""
     arrays = {}

@@ -93,6 +93,8 @@ class SurvivingSession(Session):
                  f"any ranks that are left must be able to sum in the same order: {', '.join(ANY_DEAL)}"),
                 (any(codec_of(codec).scaled for codec in asked.codec.values()), "--codec integers",
                  "its sums are not formed before ranks agree on a scale, so none are kept when a rank dies"),
+                (any(codec_of(codec).feedback for codec in asked.codec.values()), "--codec topk",
+                 "what a rank's gradients have left out would die with it"),
                 (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
                 (self.trace, "--trace", "the spans of a rank that has died are lost")):
             if refused:

@@ -1,0 +1,95 @@
+"""Strategy "elements" of dense variables: a replica on every rank, the few elements that a codec picks to all ranks.
+
+    bytes out of a rank: 8 (N - 1) for each element in the nodes of its microbatches, whose places are a union
+
+It is chosen by the codec (``topk``), under every architecture. Plainly: ``refimpl.plain.replicas``, ``sparse_codecs``.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels import RowGradient
+from refimpl.gradients import Arena, ElementTree, Layout, cover, leaves_of
+from refimpl.plan.cost import INDEX
+from refimpl.plan.strategy import Strategy
+from refimpl.server import ReducedGradient, Shard
+from refimpl.strategies.allgather import GatheredRowsExchange
+
+PLACE = np.dtype(np.int32)
+
+
+@dataclass(frozen=True)
+class GatheredElements(Strategy):
+    """Nothing is to be said of it but its codec: all ranks keep it."""
+
+    name, sparse, automatic = "elements", False, False
+    label, colour, mark = "elements to all (allgather)", "orange", "d"
+    keys = (("allgather", "indices"), ("allgather", "rows"))
+
+    def check(self, variable, ranks):
+        super().check(variable, ranks)
+        if not self.coding.feedback:
+            raise ValueError(f"strategy {self.name} carries what a codec picks, and {self.codec} picks nothing: say "
+                             "codec topk:RATIO")
+
+    @classmethod
+    def bytes_between(cls, placed, plan, touched):
+        """4 for each place and each value of a rank's nodes, to each other rank; and 8 for the length of each node.
+
+        touched: the places of each node, as the rows of a sparse variable; if they are not known, as many as can be.
+        """
+        found, others = {}, 1 - np.eye(plan.ranks, dtype=np.int64)
+        nodes = [cover(leaves_of(r, plan.ranks, plan.microbatches)) for r in range(plan.ranks)]
+        for variable, strategy in placed:
+            n, (_, pushed) = math.prod(variable.shape), touched(variable)
+            k = strategy.coding.count(n)
+            sent = [sum(map(len, of)) for of in pushed] or [
+                sum(min(n, k << node.level, k * (plan.microbatches - node.first_leaf)) for node in of) for of in nodes]
+            for kind, each in (("indices", PLACE.itemsize), ("rows", np.dtype(variable.dtype).itemsize)):
+                found["allgather", variable.name, kind] = each * np.array(sent)[:, None] * others
+        return found | {("allgather", "", "control"): INDEX * max(map(len, nodes)) * len(placed) * others}
+
+    @classmethod
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
+        return GatheredElementsExchange([variable for variable, _ in placed], placed[0][1].coding, plan.microbatches,
+                                        comm, seed)
+
+
+class GatheredElementsExchange(GatheredRowsExchange):
+    """Dense variables by the elements that a codec picks. Collective to use; see ``strategies.exchange.Exchange``.
+
+    leaves: V.  The host's arrays only: see ``plan.codecs.check_codecs``.
+    """
+
+    def __init__(self, variables: list, codec, leaves: int, comm, seed: int):
+        self.comm, self.variables = comm, list(variables)
+        self.values = Arena(Layout.of(variables)).fill({v.name: v.initial_value(seed) for v in variables})
+        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
+        self.gradients = ElementTree(variables, codec, leaves_of(comm.rank, comm.size, leaves))
+        self.codec = self.gradients.codec
+        self.nodes = [cover(leaves_of(r, comm.size, leaves)) for r in range(comm.size)]
+
+    def pull(self, needs, phase="pull"):
+        return {}
+
+    def dense(self):
+        return self.values.views
+
+    def residuals(self):
+        return self.gradients.left_out
+
+    def _leaving(self, gradient):
+        return RowGradient(gradient.ids.astype(PLACE), gradient.rows)
+
+    def _arrived(self, gradient):
+        return RowGradient(gradient.ids.astype(np.int64, copy=False), gradient.rows)
+
+    def _room(self, name, rows):
+        return RowGradient(np.empty(rows, PLACE), np.empty((rows, 1), np.float32))
+
+    def _reduced(self, shard, total):
+        whole = np.zeros(shard.values.size, np.float32)
+        whole[total.ids] = total.rows[:, 0]
+        return ReducedGradient(shard, None, whole.reshape(shard.values.shape), self.comm.rank == 0)
