@@ -17,9 +17,9 @@ BUDGETS = {
     "kernels": 5573,
     "models": 5464,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2555,
+    "refimpl/cli": 2556,
     "refimpl/collectives": 4860,
-    "refimpl/conformance": 9340,
+    "refimpl/conformance": 9341,
     "refimpl/experiments": 6679,
     "refimpl/gradients": 754,
     "refimpl/jax": 440,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1459,
     "refimpl/training": 7030,
     "refimpl/transport": 3481,
-    "tests": 41767,
+    "tests": 41774,
 }
 
 

@@ -150,10 +150,11 @@ def network_from(given: dict, machines=None):
 
 def _predicted(name, network, elements, segments) -> dict:
     """Bandwidths: bytes/s as nccl-tests defines them.  line_rate: the bound's part of the time."""
+    from refimpl.collectives.choose import by_machine
     from refimpl.collectives.simulation.columns import columns
     from refimpl.collectives.simulation.simulate import simulate
 
-    machines = network.machines if name == "hierarchical" else None
+    machines = network.machines if by_machine(name) else None
     found = simulate(columns(name, network.ranks, machines), network, elements, _ITEMSIZE, segments)
     size, ranks = elements * _ITEMSIZE, network.ranks
     bound = _bound(network, size)

@@ -43,6 +43,10 @@ def test_trees_on_the_links_that_they_are_packed_for(capsys):
     trees, direct = found["results"]
     assert found["network"] == "star-2,2,1,2" and trees["algorithm"] == given[0]
     assert trees["line_rate"] == pytest.approx(1, abs=0.02) and direct["line_rate"] == pytest.approx(2 / 3, abs=0.02)
+    found = json.loads(shown(capsys, "hierarchical-trees:star-2,2,1,2", "hierarchical", "--ranks", "8", *given[-3:],
+                             "--ranks-per-machine", "2", "--rates", "200mbit,200mbit,100mbit,200mbit"))
+    trees, hierarchical = found["results"]
+    assert hierarchical["seconds"] == pytest.approx(1.5 * trees["seconds"], rel=0.02)
 
 
 @pytest.mark.parametrize("arguments, words", [

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from refimpl.collectives import ALGORITHMS, make_schedule, run_local
+from refimpl.collectives.choose import by_machine
 from refimpl.collectives.running import run
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.transport import CollectiveError, Communicator, SilentPeer
@@ -43,12 +44,14 @@ def test_device_and_host_arrays_travel_together(communicator, cupy, dtype):
     assert communicator.ledger.total("received") == sum(array.nbytes for _, array in came)
 
 
-@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS])
-@pytest.mark.thorough("nccl-direct", "staged-ring", "hierarchical", "halving")  # which is not for 3 ranks
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, "trees:path", "canonical-trees:path", "hierarchical-trees:path-2"])
+@pytest.mark.thorough("nccl-direct", "staged-ring", "hierarchical", "nccl-canonical", "halving")  # not for 3 ranks
 def test_a_schedule_gives_the_same_bits_and_bytes_on_the_device(communicator, cupy, algorithm):
     if algorithm == "halving-doubling" and communicator.size & (communicator.size - 1):
         pytest.skip(f"{algorithm} is not for {communicator.size} ranks")
-    machines = communicator.machines if algorithm == "hierarchical" else None
+    machines = communicator.machines if by_machine(algorithm) else None
+    if algorithm.endswith(":path"):
+        algorithm += f"-{communicator.size}"
     for each, elements in ((1, 1001), (2, 64), (1, 3)):
         schedule = make_schedule(algorithm, communicator.size, communicator.size * each, machines=machines)
         inputs = [[(np.random.default_rng((r, slot)).standard_normal(elements) * 1000).astype(np.float32)

@@ -66,7 +66,7 @@ def round_columns(step: Round) -> RoundColumns:
 def columns(name: str, ranks: int, machines=None) -> ColumnSchedule:
     """Return the columns of an allreduce with one input on each rank, large ones without tuples; not proved. Local.
 
-    machines: of hierarchical, else None.  Raises ValueError where the algorithm does not exist or cannot serve these.
+    machines: of an algorithm ``by_machine``, else None.  Raises ValueError where the algorithm does not exist or cannot serve these.
     """
     if name == "ring":
         return ColumnSchedule(name, ranks, ranks, _ring(ranks))
@@ -77,7 +77,7 @@ def columns(name: str, ranks: int, machines=None) -> ColumnSchedule:
     if name == "hierarchical" and _one_node_each(machines, ranks):
         return ColumnSchedule(name, ranks, ranks, _hierarchical(machines))
     if name not in ALGORITHMS:
-        return columns_of(make_schedule(name, ranks, ranks))
+        return columns_of(make_schedule(name, ranks, ranks, machines=machines))
     topology = {} if name != "hierarchical" else {"machines": machines}
     rounds, owners = collect(ALGORITHMS[name](one_node_each(ranks), **topology))
     return ColumnSchedule(name, ranks, len(owners), map(round_columns, rounds))

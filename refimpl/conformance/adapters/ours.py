@@ -15,6 +15,7 @@ import numpy as np
 import kernels  # not its names: one of them is the protocol's
 from models import Variable
 from refimpl.collectives import make_schedule, prove
+from refimpl.collectives.choose import by_machine
 from refimpl.conformance.adapters import functions_of
 from refimpl.conformance.adapters.ours_mesh import MeshAdapter
 from refimpl.conformance.adapters.ours_owner import Owners
@@ -47,7 +48,7 @@ class Ours(TrainingAdapter, MeshAdapter):
 
     def describe(self) -> Semantics:
         """Average, of contributions that are divided first; to the bit where the schedule is canonical."""
-        machines = self.comm.machines if self.settings["allreduce"] == "hierarchical" else None
+        machines = self.comm.machines if by_machine(self.settings["allreduce"]) else None
         schedule = make_schedule(self.settings["allreduce"], self.comm.size, self.comm.size, machines=machines)
         served = self.settings["architecture"] in ("ps", "hybrid")
         meshes = ("model-parallel",) * (self.settings["architecture"] in ("allreduce", "hybrid"))
