@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from refimpl.collectives.choose import by_machine, make_schedule
+from refimpl.collectives.choose import by_machine as sums_by_machine, make_schedule
 from refimpl.collectives.running.segments import lanes_of, segments_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
@@ -36,7 +36,7 @@ class AllreduceTime:
     """
 
     def __init__(self, algorithm: str, network: Network, microbatches: int, itemsize: int):
-        machines = network.machines if by_machine(algorithm) else None
+        machines = network.machines if sums_by_machine(algorithm) else None
         self.schedule = make_schedule(algorithm, network.ranks, microbatches, machines=machines)
         self.network, self.itemsize = network, itemsize
         self._at = lru_cache(maxsize=None)(self._simulated)
