@@ -9,6 +9,7 @@ from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Rows
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.runner import run_local
+from refimpl.plain.rows import aggregate_rows
 from refimpl.plain.sums import norm_of
 
 
@@ -49,16 +50,10 @@ class LastReduced(Reference):
             if isinstance(own, tuple):
                 own = own[0], own[1] * self.world.size  # merge divided it by the size of the world
                 both[name] = self.joined([(ids, rows / n) for ids, rows in (total[name], own)])
-                both[name] = self.once(Rows(*both[name]))
+                both[name] = aggregate_rows(Rows, *both[name])
             else:
                 both[name] = total[name] / n + own / n
         return both
-
-    def once(self, rows):
-        unique, at = np.unique(rows.ids, return_inverse=True)
-        total = np.zeros((len(unique), rows.rows.shape[1]), np.float32)
-        np.add.at(total, at, rows.rows)
-        return Rows(unique, total)
 
 
 class ClippedEach(Reference):
@@ -77,7 +72,7 @@ class ClippedEach(Reference):
             own = {k: (g[0], g[1] / n) if isinstance(g, tuple) else g / n for k, g in own.items()}
             whole = self.aggregated(task, own)
             parts.append(super().clipped(task, whole, None))
-        return {k: LastReduced.once(self, Rows(*self.joined([p[k] for p in parts]))) if isinstance(total[k], tuple)
+        return {k: aggregate_rows(Rows, *self.joined([p[k] for p in parts])) if isinstance(total[k], tuple)
                 else sum(p[k] for p in parts) for k in total}
 
     def apply_one(self, task, variable, gradient):

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernels.random import key_of
-from models import Batch, Variable
+from models import Variable
 from models.fully_connected import FullyConnected, dropout_key, loss_and_gradients
+from refimpl.conformance.adapters.ours_training import GivenData
 from refimpl.conformance.traces.record import Given
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
@@ -70,25 +71,6 @@ class GivenLayers:
         return float((logits * targets).sum(dtype=np.float64)) / normaliser, targets / np.float32(normaliser)
 
 
-class GivenMicrobatches:
-    """One step of a task's microbatches, of which this rank has its own; its normaliser is no count of targets."""
-
-    fingerprint, steps_per_epoch = "0" * 64, 1
-
-    def __init__(self, task, microbatches: int):
-        self.task, self.microbatches = task, microbatches
-
-    def examples(self, step):
-        return self.task.normaliser
-
-    def starts_epoch(self, step):
-        return True
-
-    def microbatch(self, step, index):
-        x, g = self.task.microbatches[index - self.task.first]
-        return Batch(x, (g,), normaliser=self.task.normaliser) if len(x) else None
-
-
 class MeshAdapter:
     """The function of stage mesh. ``comm`` and ``settings`` are the subclass's."""
 
@@ -98,7 +80,8 @@ class MeshAdapter:
         """Train one step with sgd; return name -> this rank's part, and the loss."""
         options = Options(optimizer="sgd", learning_rate=task.rate, clip_norm=task.clip, steps=1,
                           mesh="x".join(map(str, task.mesh)), **self.settings)
-        data = GivenMicrobatches(task, self.comm.size * len(task.microbatches))
+        mine = {task.first + i: (x, (g,)) if len(x) else None for i, (x, g) in enumerate(task.microbatches)}
+        data = GivenData([mine], self.comm.size * len(task.microbatches), task.normaliser)
         trainer = Trainer.open(GivenLayers(task, self.blocks), data, options, self.comm)
         result = {"loss": trainer.train_step()["loss"]}
         cut = {name for layer in task.layers if layer.cut for name in (layer.weight, layer.bias)}

@@ -29,22 +29,23 @@ class GivenGradients:
 
 
 class GivenData:
-    """steps[s][v]: (gradients, loss) of this rank's microbatch v; None where it has no examples."""
+    """steps[s][v]: (inputs, targets) of this rank's microbatch v, None where it has no examples. normaliser: of a step."""
 
     fingerprint = "0" * 64
 
-    def __init__(self, steps, microbatches):
+    def __init__(self, steps, microbatches, normaliser=1):
         self.steps, self.microbatches, self.steps_per_epoch = steps, microbatches, len(steps)
+        self.normaliser = normaliser
 
     def examples(self, step):
-        return 1
+        return self.normaliser
 
     def starts_epoch(self, step):
         return step == 0
 
     def microbatch(self, step, index):
         given = self.steps[step].get(index)
-        return None if given is None else Batch(given[0], given[1])
+        return None if given is None else Batch(*given, normaliser=self.normaliser)
 
 
 class TrainingAdapter:

@@ -6,7 +6,8 @@ from functools import cache
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
-from refimpl.conformance.space.deviation import Deviation, Impossible, concerning
+from refimpl.conformance.space.changes import CHANGES, has_rows, of_arrays, of_numbers, of_rows, some_rows
+from refimpl.conformance.space.deviation import Deviation, Impossible, anywhere, concerning
 
 
 def brain(array, nearest: bool):
@@ -21,16 +22,9 @@ NARROW = {"float16": lambda a: a.astype(np.float16).astype(a.dtype), "bfloat16":
 """What a number is after passing through a narrower dtype."""
 
 
-def has_rows(case) -> bool:
-    """Return whether a case has row gradients. Local."""
-    return any(v.sparse for v in case.variables)
-
-
-def _numbers(change):
-    def changed(part, machine, place):
-        return with_numbers(part, change)
-
-    return changed
+def _changed(change):
+    """Return the change of a contribution: change(part, variable)."""
+    return concerning(lambda part, machine, place: change(part, place.variable), getattr(change, "concerns", anywhere))
 
 
 def _narrowed(dtype, cast):
@@ -44,20 +38,7 @@ def _narrowed(dtype, cast):
 
 def _ids(change):
     """Change row numbers: change(ids, variable)."""
-    def changed(part, machine, place):
-        if not isinstance(part, Rows) or not len(part.ids):
-            return part
-        return Rows(np.asarray(change(part.ids, place.variable), np.int64), part.rows)
-
-    return concerning(changed, has_rows)
-
-
-def _rows(change):
-    """Change a row gradient without touching dense ones: change(part)."""
-    def changed(part, machine, place):
-        return change(part) if isinstance(part, Rows) else part
-
-    return concerning(changed, has_rows)
+    return _changed(of_rows(lambda ids, rows, v: (np.asarray(change(ids, v), np.int64), rows)))
 
 
 def _cast(dtype):
@@ -137,17 +118,13 @@ def _tail(kept):
     return change
 
 
-def _without_row(which):
-    return _rows(lambda p: Rows(np.delete(p.ids, which), np.delete(p.rows, which, axis=0)) if len(p.ids) else p)
-
-
 def _column(which):
-    def change(part):
-        rows = np.array(part.rows)
+    def change(ids, rows, variable):
+        rows = np.array(rows)
         rows[:, which] = 0
-        return Rows(part.ids, rows)
+        return ids, rows
 
-    return _rows(change)
+    return _changed(of_rows(change))
 
 
 def _padded(row):
@@ -162,23 +139,6 @@ def _padded(row):
 
     return concerning(lambda part, m, p: changed(part, m, p) if isinstance(part, Rows) else part, has_rows)
 
-
-def _sorted_ids(part):
-    return Rows(np.sort(part.ids), part.rows)
-
-
-def _reversed_rows(part):
-    return Rows(part.ids, part.rows[::-1])
-
-
-COLUMNS_MOVED = (
-    ("columns-reversed", "the elements of the last axis come in reverse", lambda a: np.flip(a, -1) if a.ndim else a),
-    ("columns-rotated", "the elements of the last axis are one place too far",
-     lambda a: np.roll(a, 1, -1) if a.ndim else a),
-    ("columns-rotated", "the elements of the last axis are one place too early",
-     lambda a: np.roll(a, -1, -1) if a.ndim else a),
-)
-"""(code, words, change of an array), of what is contributed or of what is delivered."""
 
 EARLY = ": a buffer is used again before its transfer ended"
 
@@ -197,42 +157,23 @@ SIMPLE = (
     ("ids-clamped", "the last row's gradient goes to the row before: row numbers are clamped one too low",
      _ids(lambda ids, v: np.minimum(ids, v.shape[0] - 2))),
     ("ids-sorted-alone", "row numbers are sorted, their rows are not: rows go to other rows of the same rank",
-     _rows(_sorted_ids)),
-    ("rows-reversed", "rows come in reverse order under their row numbers", _rows(_reversed_rows)),
-    ("row-lost", "the last row of each contribution is lost", _without_row(-1)),
-    ("row-lost", "the first row of each contribution is lost", _without_row(0)),
-    ("row-zero-lost", "row 0 is taken for padding: its gradient is dropped",
-     _rows(lambda p: Rows(p.ids[p.ids != 0], p.rows[p.ids != 0]))),
+     _ids(lambda ids, v: np.sort(ids))),
+    *((code, words.format("each rank's gradient"), _changed(change)) for code, words, change in CHANGES),
     ("last-row-lost", "the very last row of the variable is dropped",
-     lambda part, m, place: part if not isinstance(part, Rows) else
-     Rows(part.ids[part.ids != place.variable.shape[0] - 1], part.rows[part.ids != place.variable.shape[0] - 1])),
+     _changed(some_rows(lambda ids, v: ids != v.shape[0] - 1))),
     ("padding-added", "row gradients are padded to the longest with row 0, and the padding is added",
      _padded(lambda ids: 0)),
     ("padding-added", "row gradients are padded to the longest with their last row, and the padding is added",
      _padded(lambda ids: ids[-1])),
     ("column-lost", "the last column of rows is lost", _column(-1)),
     ("column-lost", "the first column of rows is lost", _column(0)),
-    *((code, words, _numbers(change)) for code, words, change in COLUMNS_MOVED),
-    ("order-of-axes", "a dense gradient's elements are read in Fortran's order, not in C's",
-     lambda part, m, p: part if isinstance(part, Rows) else np.reshape(np.ravel(part, "F"), part.shape)),
     ("element-lost", "the last element of a dense gradient is lost",
-     lambda part, m, p: part if isinstance(part, Rows) else _tail(lambda n: max(0, n - 1))(part)),
+     _changed(of_arrays(_tail(lambda n: max(0, n - 1))))),
     ("tail-lost", "elements beyond a multiple of the number of ranks are lost",
      lambda part, m, p: part if isinstance(part, Rows) else _tail(lambda n: n // m.case.ranks * m.case.ranks)(part)),
-    ("tail-lost", "elements beyond a multiple of 4 are lost",
-     lambda part, m, p: part if isinstance(part, Rows) else _tail(lambda n: n // 4 * 4)(part)),
-    ("sign-lost", "gradients lose their sign", _numbers(np.abs)),
-    ("negated", "gradients change their sign", _numbers(np.negative)),
-    ("negative-lost", "negative numbers are lost", _numbers(lambda a: np.maximum(a, 0))),
-    ("squared", "gradients are squared", _numbers(lambda a: a.astype(np.float64) * a)),
-    ("doubled", "gradients are counted twice", _numbers(lambda a: a * 2)),
-    ("halved", "gradients are halved", _numbers(lambda a: a / 2)),
-    ("fraction-lost", "gradients lose their fraction: they pass through integers", _numbers(np.trunc)),
-    ("small-lost", "numbers below 1e-5 are lost", _numbers(lambda a: np.where(np.abs(a) < 1e-5, 0, a))),
-    ("denormals-flushed", "denormal numbers are flushed to zero",
-     lambda part, m, p: with_numbers(part, lambda a: np.where(np.abs(a) < np.finfo(p.variable.dtype).tiny, 0, a))),
-    ("nan-to-zero", "what is not finite becomes 0", _numbers(lambda a: np.where(np.isfinite(a), a, 0))),
-    ("clamped", "gradients are clamped to [-1, 1]", _numbers(lambda a: np.clip(a, -1, 1))),
+    ("tail-lost", "elements beyond a multiple of 4 are lost", _changed(of_arrays(_tail(lambda n: n // 4 * 4)))),
+    ("doubled", "gradients are counted twice", _changed(of_numbers(lambda a: a * 2))),
+    ("halved", "gradients are halved", _changed(of_numbers(lambda a: a / 2))),
     *(("lost-digits", f"each rank's numbers pass through {dtype} before they are added", _narrowed(dtype, cast))
       for dtype, cast in NARROW.items()),
     ("buffer-reused", f"the next step's gradients are in the sum{EARLY}", _other_step(1)),
@@ -242,7 +183,7 @@ SIMPLE = (
     *(("buffer-reused", f"each variable's contribution is that of {which}{EARLY}", _of_neighbour(shift))
       for shift, which in ((1, "the next by name"), (-1, "the one before by name"), (2, "the next that the rank "
                            "produced"), (-2, "the one before that the rank produced"))),
-    ("rank-nothing", "nothing is contributed", _numbers(lambda a: a * 0)),
+    ("rank-nothing", "nothing is contributed", _changed(of_numbers(lambda a: a * 0))),
 )
 """(code, words, change of a contribution)."""
 

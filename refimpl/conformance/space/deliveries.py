@@ -9,8 +9,9 @@ import numpy as np
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import bound
-from refimpl.conformance.space.contributions import COLUMNS_MOVED, NARROW
-from refimpl.conformance.space.deviation import Deviation, Impossible, Place
+from refimpl.conformance.space.changes import CHANGES, of_arrays, of_numbers, of_rows
+from refimpl.conformance.space.contributions import NARROW
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place, anywhere, concerning
 from refimpl.plain.rows import merge_occurrences
 
 
@@ -24,43 +25,17 @@ def exactly(part, variable) -> Expected:
     return Expected(merged, tolerance, variable.dtype)
 
 
-def _moved(change):
-    """Change numbers and their tolerances alike: change(array) that only moves or drops elements."""
+def _changed(change):
+    """Change what a rank gets, and let it round: change(part, variable)."""
     def changed(want, machine, place):
-        return replace(want, value=with_numbers(want.value, change), tolerance=change(want.tolerance))
-
-    return changed
-
-
-def _made(change):
-    """Change numbers element by element, and let them round."""
-    def changed(want, machine, place):
-        numbers, value = numbers_of(want.value), with_numbers(want.value, change)
-        apart = [np.abs(change(numbers + sign * want.tolerance) - numbers_of(value)) for sign in (1, -1)]
-        tolerance = np.maximum(*apart) + bound(2, np.abs(numbers_of(value)), want.dtype)
+        value = change(want.value, place.variable)
+        off = [change(with_numbers(want.value, lambda x, s=sign: x + s * want.tolerance), place.variable)
+               for sign in (1, -1)]
+        tolerance = np.maximum(*(np.abs(numbers_of(part) - numbers_of(value)) for part in off))
+        tolerance = tolerance + bound(2, np.abs(numbers_of(value)), want.dtype)
         return replace(want, value=value, tolerance=np.nan_to_num(tolerance, posinf=0.0))
 
-    return changed
-
-
-def _dense(change):
-    inner = _moved(change)
-
-    def changed(want, machine, place):
-        return want if isinstance(want.value, Rows) else inner(want, machine, place)
-
-    return changed
-
-
-def _rows(change):
-    """Change rows: change(ids, array) -> (ids, array), of numbers and of tolerances."""
-    def changed(want, machine, place):
-        if not isinstance(want.value, Rows) or not len(want.value.ids):
-            return want
-        ids, rows = change(want.value.ids, want.value.rows)
-        return replace(want, value=Rows(ids, rows), tolerance=change(want.value.ids, want.tolerance)[1])
-
-    return changed
+    return concerning(changed, getattr(change, "concerns", anywhere))
 
 
 def _own(added: bool):
@@ -108,11 +83,14 @@ def of_rank_alone(source: int):
     return changed
 
 
+ZEROED = _changed(of_numbers(lambda a: a * 0))
+
+
 def _zero_on(which):
     def changed(want, machine, place):
         if place.rank is None or machine.case.ranks == 1:
             raise Impossible
-        return _made(lambda x: x * 0)(want, machine, place) if which(place.rank) else want
+        return ZEROED(want, machine, place) if which(place.rank) else want
 
     return changed
 
@@ -158,34 +136,20 @@ SIMPLE = (
      lambda want, m, p: _at_step(lambda s: m.steps - 1)(want, m, p)),
     ("not-cleared", "results add up from step to step: a buffer is not cleared", _accumulated),
     ("only-root", "rank 0 alone gets the result, the others zeros", _zero_on(lambda r: r > 0)),
-    ("denormals-flushed", "denormal numbers are flushed to zero",
-     lambda want, m, p: _made(lambda x: np.where(np.abs(x) < np.finfo(want.dtype).tiny, 0, x))(want, m, p)),
-    ("negated", "the result changes its sign", _made(np.negative)),
-    ("sign-lost", "the result loses its sign", _made(np.abs)),
-    ("negative-lost", "negative numbers are lost", _made(lambda x: np.maximum(x, 0))),
-    ("squared", "the result is squared", _made(lambda x: x * x)),
-    ("root-taken", "the root of the result's size is taken", _made(lambda x: np.sign(x) * np.sqrt(np.abs(x)))),
-    ("fraction-lost", "the result loses its fraction: it passes through integers", _made(np.trunc)),
-    ("fraction-lost", "the result is rounded down to integers", _made(np.floor)),
-    ("small-lost", "results below 1e-5 are lost", _made(lambda x: np.where(np.abs(x) < 1e-5, 0, x))),
-    ("clamped", "results are clamped to [-1, 1]", _made(lambda x: np.clip(x, -1, 1))),
-    ("nan-to-zero", "what is not finite becomes 0", _made(lambda x: np.where(np.isfinite(x), x, 0))),
-    ("zeroed", "the result is 0", _made(lambda x: x * 0)),
+    *((code, words.format("the result"), _changed(change)) for code, words, change in CHANGES),
+    ("root-taken", "the root of the result's size is taken",
+     _changed(of_numbers(lambda a: np.sign(a) * np.sqrt(np.abs(a))))),
+    ("fraction-lost", "the result is rounded down to integers", _changed(of_numbers(np.floor))),
+    ("zeroed", "the result is 0", ZEROED),
     ("half-overflow", "the float16 sum overflows before it is divided: divide first, or add in float32", _overflowed),
-    *((code, words, _moved(change)) for code, words, change in COLUMNS_MOVED),
-    ("order-of-axes", "a dense result's elements are written in Fortran's order, not in C's",
-     _dense(lambda a: np.reshape(np.ravel(a, "F"), a.shape))),
     ("elements-reversed", "the elements of a dense result come in reverse",
-     _dense(lambda a: a.reshape(-1)[::-1].reshape(a.shape))),
+     _changed(of_arrays(lambda a: a.reshape(-1)[::-1].reshape(a.shape)))),
     ("elements-rotated", "the elements of a dense result are one place too far",
-     _dense(lambda a: np.roll(a.reshape(-1), 1).reshape(a.shape))),
-    ("rows-reversed", "rows come in reverse under their row numbers", _rows(lambda ids, a: (ids, a[::-1]))),
-    ("rows-rotated", "rows go to the next row number of the result", _rows(lambda ids, a: (ids, np.roll(a, 1, 0)))),
-    ("rows-rotated", "rows go to the row number before in the result", _rows(lambda ids, a: (ids, np.roll(a, -1, 0)))),
-    ("row-lost", "the last row of the result is lost", _rows(lambda ids, a: (ids[:-1], a[:-1]))),
-    ("row-lost", "the first row of the result is lost", _rows(lambda ids, a: (ids[1:], a[1:]))),
-    ("row-zero-lost", "row 0 is lost", _rows(lambda ids, a: (ids[ids != 0], a[ids != 0]))),
-    ("ids-plus-one", "row numbers of the result are one too large", _rows(lambda ids, a: (ids + 1, a))),
+     _changed(of_arrays(lambda a: np.roll(a.reshape(-1), 1).reshape(a.shape)))),
+    *(("rows-rotated", f"rows go to the {which} of the result",
+       _changed(of_rows(lambda ids, a, v, by=by: (ids, np.roll(a, by, 0)))))
+      for by, which in ((1, "next row number"), (-1, "row number before"))),
+    ("ids-plus-one", "row numbers of the result are one too large", _changed(of_rows(lambda ids, a, v: (ids + 1, a)))),
     *(("lost-digits", f"the numbers have no more digits than {dtype} has: somewhere they pass through it",
        _narrow(dtype, cast)) for dtype, cast in NARROW.items()),
 )

@@ -66,16 +66,14 @@ class Broadcast(Machine):
         return Expected(value.astype(np.float64), np.zeros(value.shape), place.variable.dtype, value)
 
 
-def _own(counts, rank, right):
-    own = np.zeros(len(counts))
-    own[rank] = 1.0 / max(1, counts[rank])
-    return own
+def _own(weight):
+    """The examples of the rank that gets it alone, multiplied with weight(counts, rank, right)."""
+    return lambda counts, rank, right: np.where(np.arange(len(counts)) == rank, weight(counts, rank, right), 0.0)
 
 
-def _own_share(counts, rank, right):
-    own = np.zeros(len(counts))
-    own[rank] = right[rank]
-    return own
+def _by(total):
+    """The sum over all examples divided by total(counts, rank)."""
+    return lambda counts, rank, right: np.full(len(counts), 1.0 / total(counts, rank))
 
 
 def _of_groups(size):
@@ -90,23 +88,25 @@ def _of_groups(size):
 
 WEIGHTS = (
     ("divided-by-full-batch", "the loss is divided by as many full batches as there are ranks, not by the number of "
-     "examples", lambda counts, rank, right: np.full(len(counts), 1.0 / (len(counts) * counts.max()))),
+     "examples", _by(lambda counts, rank: len(counts) * counts.max())),
     ("divided-by-active-batches", "the loss is divided by full batches of the ranks that have examples",
-     lambda counts, rank, right: np.full(len(counts), 1.0 / ((counts > 0).sum() * counts.max()))),
+     _by(lambda counts, rank: (counts > 0).sum() * counts.max())),
     ("divided-by-ranks", "the loss is divided by the number of ranks, not by that of examples",
-     lambda counts, rank, right: np.full(len(counts), 1.0 / len(counts))),
+     _by(lambda counts, rank: len(counts))),
     ("mean-of-active-means", "the loss is the mean of means over the ranks that have examples",
      lambda counts, rank, right: np.where(counts > 0, 1.0 / (np.maximum(1, counts) * (counts > 0).sum()), 0.0)),
     ("count-of-rank-0", "the loss is divided as if every rank had as many examples as rank 0",
-     lambda counts, rank, right: np.full(len(counts), 1.0 / (len(counts) * max(1, counts[0])))),
+     _by(lambda counts, rank: len(counts) * max(1, counts[0]))),
     ("count-of-own", "the loss is divided as if every rank had as many examples as the one that gets it",
-     lambda counts, rank, right: np.full(len(counts), 1.0 / (len(counts) * max(1, counts[rank])))),
+     _by(lambda counts, rank: len(counts) * max(1, counts[rank]))),
     ("empty-counts-one", "a rank without examples is counted as if it had one",
-     lambda counts, rank, right: np.full(len(counts), 1.0 / np.maximum(1, counts).sum())),
+     _by(lambda counts, rank: np.maximum(1, counts).sum())),
     ("divided-again", "the loss is divided by N once more", lambda counts, rank, right: right / len(counts)),
     ("multiplied-by-n", "the loss is multiplied by N", lambda counts, rank, right: right * len(counts)),
-    ("not-reduced", "each rank gets the mean over its own examples: nothing is reduced", _own),
-    ("not-reduced", "each rank gets its own examples' part alone: nothing is reduced", _own_share),
+    ("not-reduced", "each rank gets the mean over its own examples: nothing is reduced",
+     _own(lambda counts, rank, right: 1.0 / max(1, counts[rank]))),
+    ("not-reduced", "each rank gets its own examples' part alone: nothing is reduced",
+     _own(lambda counts, rank, right: right)),
     ("rank-miscounted", "the last rank's examples are left out",
      lambda counts, rank, right: np.where(np.arange(len(counts)) < len(counts) - 1, right, 0.0)),
     ("rank-miscounted", "rank 0's examples are left out",

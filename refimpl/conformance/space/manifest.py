@@ -4,7 +4,7 @@ from functools import cache
 
 from refimpl.conformance.case import Task
 from refimpl.conformance.semantics import CHOICES, Semantics
-from refimpl.conformance.space.contributions import has_rows
+from refimpl.conformance.space.changes import has_rows
 from refimpl.conformance.space.deviation import Deviation, Impossible, anywhere, concerning
 
 def has(setting: str):

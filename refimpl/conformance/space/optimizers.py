@@ -10,7 +10,6 @@ from refimpl.plain.optimizers import OPTIMIZERS, SGD, AdamHat
 ADAM = OPTIMIZERS["adam"]
 FORMULAS = {
     "sgd": (
-        ("ascent", "the gradient is added, not subtracted", {"step": lambda o, g, rate: -rate * g}),
         ("sign-only", "only the gradient's sign is applied", {"step": lambda o, g, rate: rate * np.sign(g)}),
         ("decayed", "the parameter is multiplied by 1 - rate as well",
          {"update": lambda o, p, s, g, rate, t: np.subtract(p * (1 - rate), rate * g, out=p)}),
@@ -36,7 +35,6 @@ FORMULAS = {
          {"velocity": lambda o, v, g, rate: o.mu * (v + g)}),
         ("velocity-minus", "the velocity takes the gradient off", {"velocity": lambda o, v, g, rate: o.mu * v - g}),
         ("gradient-alone", "the step takes the gradient, not the velocity", {"step": lambda o, v, g, rate: rate * g}),
-        ("ascent", "the velocity is added to the parameter", {"step": lambda o, v, g, rate: -rate * v}),
         ("rate-twice", "the rate is in the velocity and in the step",
          {"velocity": lambda o, v, g, rate: o.mu * v + rate * g}),
     ),
@@ -71,8 +69,6 @@ FORMULAS = {
         ("squares-averaged", "the mean over a row of its squares is added up",
          {"accumulator": lambda o, a, g, rate: a + (g * g).mean(-1, keepdims=True)}),
         ("sgd", "the accumulator is not applied: this is sgd", {"step": lambda o, a, g, rate: rate * g}),
-        ("ascent", "the gradient is added, not subtracted",
-         {"step": lambda o, a, g, rate: -rate * g / (np.sqrt(a) + o.epsilon)}),
         ("sign-lost", "the gradient loses its sign",
          {"step": lambda o, a, g, rate: rate * np.abs(g) / (np.sqrt(a) + o.epsilon)}),
     ),
@@ -122,8 +118,6 @@ FORMULAS = {
         ("moment-old", "the step takes the second moment before this gradient",
          {"step": lambda o, m, v, g, rate, c1, c2: ADAM.step(
              o, m, np.maximum(v - (1 - o.beta2) * g * g, 0) / o.beta2, g, rate, c1, c2)}),
-        ("ascent", "the step is added, not subtracted",
-         {"step": lambda o, m, v, g, rate, c1, c2: -ADAM.step(o, m, v, g, rate, c1, c2)}),
         ("first-moment-alone", "the second moment is not applied",
          {"step": lambda o, m, v, g, rate, c1, c2: rate * m / c1}),
     ),

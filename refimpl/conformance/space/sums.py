@@ -19,10 +19,10 @@ def _of_own(change):
     return changed
 
 
-def _of_all(change):
-    """change(ranks) -> ranks."""
+def _with(needed, change):
+    """change(ranks) -> ranks, of a sum of several, in which are those that are needed."""
     def changed(ranks, machine, place):
-        if len(ranks) == 1:
+        if len(ranks) == 1 or not {*needed} <= {*ranks}:
             raise Impossible
         return change(ranks)
 
@@ -45,13 +45,13 @@ MEMBERS = (
      _of_own(lambda ranks, rank: [r for r in ranks if r != rank])),
     ("rank-miscounted", "a rank's own gradient is counted twice in what it gets",
      _of_own(lambda ranks, rank: [*ranks, rank])),
-    ("rank-miscounted", "ranks beyond a power of two are left out", _of_all(_below_power_of_two)),
-    ("rank-miscounted", "every second rank is left out", _of_all(lambda ranks: ranks[::2])),
+    ("rank-miscounted", "ranks beyond a power of two are left out", _with((), _below_power_of_two)),
+    ("rank-miscounted", "every second rank is left out", _with((), lambda ranks: ranks[::2])),
     ("rank-miscounted", "a rank gets the sum of itself and its neighbour alone",
      _of_own(lambda ranks, rank: [rank, ranks[(ranks.index(rank) + 1) % len(ranks)]])),
     ("group-ranks-as-places", "the ranks of a group are taken for places: it adds up the first ranks of the world",
-     _of_all(lambda ranks: list(range(len(ranks))))),
-    ("rank-miscounted", "every rank is counted twice", _of_all(lambda ranks: [*ranks, *ranks])),
+     _with((), lambda ranks: list(range(len(ranks))))),
+    ("rank-miscounted", "every rank is counted twice", _with((), lambda ranks: [*ranks, *ranks])),
 )
 """(code, words, change of the ranks in a sum: see ``Aggregation``)."""
 
@@ -114,36 +114,6 @@ DIVISORS = (
     ("divided-by-two", "divided by 2 as well", _times(lambda m, p: 2)),
 )
 """(code, words, change of a divisor)."""
-
-
-def rank_alone(source: int):
-    """Everybody gets one rank's contribution, divided as a sum is."""
-    def changed(ranks, machine, place):
-        if source not in ranks:
-            raise Impossible
-        return [source]
-
-    return changed
-
-
-def without_rank(lost: int, times: int = 0):
-    """One rank is counted never, or some times."""
-    def changed(ranks, machine, place):
-        if lost not in ranks:
-            raise Impossible
-        return [r for r in ranks if r != lost] + [lost] * times
-
-    return changed
-
-
-def twice_and_never(twice: int, never: int):
-    """One rank is counted in another's place."""
-    def changed(ranks, machine, place):
-        if not {twice, never} <= set(ranks):
-            raise Impossible
-        return [r for r in ranks if r != never] + [twice]
-
-    return changed
 
 
 def matched_by_position(parts, machine, place, mixed=False):
@@ -230,12 +200,13 @@ def deviations(ranks: int) -> list[Deviation]:
     if ranks == 1:
         return found
     for r in range(ranks):
-        found.append(Deviation("one-rank-alone", f"every rank gets rank {r}'s gradient alone, divided by N: it is "
-                               "handed on, not aggregated", "members", rank_alone(r)))
-        found.append(Deviation("rank-miscounted", f"rank {r} counted never", "members", without_rank(r)))
-        found.append(Deviation("rank-miscounted", f"rank {r} counted twice", "members", without_rank(r, 2)))
-        found += [Deviation("rank-miscounted", f"rank {r} counted twice; rank {q} counted never", "members",
-                            twice_and_never(r, q)) for q in range(ranks) if q != r]
+        found += [Deviation(code, words, "members", _with((r,), change)) for code, words, change in (
+            ("one-rank-alone", f"every rank gets rank {r}'s gradient alone, divided by N: it is handed on, not "
+             "aggregated", lambda ranks, r=r: [r]),
+            ("rank-miscounted", f"rank {r} counted never", lambda ranks, r=r: [q for q in ranks if q != r]),
+            ("rank-miscounted", f"rank {r} counted twice", lambda ranks, r=r: [*ranks, r]))]
+        found += [Deviation("rank-miscounted", f"rank {r} counted twice; rank {q} counted never", "members", _with(
+            (r, q), lambda ranks, r=r, q=q: [r if k == q else k for k in ranks])) for q in range(ranks) if q != r]
     return found
 
 

@@ -5,8 +5,7 @@ import numpy as np
 from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.compare import aligned
 from refimpl.conformance.diagnose import Diagnosis
-from refimpl.conformance.diagnose.diagnosis import fits, flat
-from refimpl.conformance.diagnose.fallback import common_factor
+from refimpl.conformance.diagnose.diagnosis import factor_of, fits, flat
 from refimpl.conformance.traces.differing import Differing
 from refimpl.conformance.traces.sources import merged
 from refimpl.conformance.words import names_in_words, some
@@ -17,8 +16,16 @@ TIMES = {0: "never", 1: "once", 2: "twice", 3: "three times"}
 
 def one_factor(differing: Differing):
     """All that differs is one factor times ours."""
-    failed = [(place[3], found, want) for place, found, want, _, _ in differing.failing()]
-    return common_factor(failed, differing.sources.microbatches, "microbatches")
+    failing, count = list(differing.failing()), differing.sources.microbatches
+    factor = factor_of([(found, want) for _, found, want, _, _ in failing])
+    if factor is None:
+        return None
+    code, words = next(((code, words) for times, code, words in (
+        (count, "multiplied-by-n", f"{count} x ours: not averaged, or multiplied by the number of microbatches"),
+        (1 / count, "divided-again", f"1/{count} of ours: divided by the number of microbatches once more"))
+        if abs(factor / times - 1) < 1e-4), ("scaled", f"{factor:.6g} x ours"))
+    names = names_in_words(sorted({place[3] for place, *_ in failing}))
+    return Diagnosis(code, f"all numbers of {names} are {words}", f"the factor is {factor:.6g}", vague=code == "scaled")
 
 
 def own_mean(differing: Differing):
