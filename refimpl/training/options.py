@@ -10,6 +10,7 @@ from refimpl.gradients.codecs import codec_of
 from refimpl.json_file import shaped
 from refimpl.plan.make import check_sharded
 from refimpl.plan.plan import SYNCHRONOUS
+from refimpl.transport.channel import CHANNELS, NONE
 from refimpl.transport.device.choice import TRANSPORTS
 
 MATHEMATICS = ("optimizer", "learning_rate", "scale_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
@@ -40,6 +41,7 @@ class Options:
     overlap: exchange while the backward pass goes on; None: where that is likely to pay, see ``choose_overlap``.
     device: where the ranks compute, "cpu", "cuda" (a GPU for each rank, or shared) or "auto"; see ``open_device``.
     transport: how device arrays travel, "nccl", "staged" or "auto"; see ``refimpl.transport.device.choice``.
+    channel: what exchanges move goes through a tensor channel, one of ``transport.channel.CHANNELS``.
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     scale_rate: the learning rate is for so many microbatches: with V it is V / scale_rate times as large.
@@ -63,6 +65,7 @@ class Options:
     allreduce: str = "auto"
     device: str = "cpu"
     transport: str = "auto"
+    channel: str = NONE
     shared_memory: bool = True
     local_aggregation: bool = True
     overlap: bool | None = None
@@ -94,7 +97,7 @@ class Options:
         for f in fields(self):
             object.__setattr__(self, f.name, _plain(f.name, getattr(self, f.name), get_args(f.type) or (f.type,)))
         for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES), ("balance", BALANCES), ("device", DEVICES),
-                              ("transport", TRANSPORTS)):
+                              ("transport", TRANSPORTS), ("channel", CHANNELS)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"no {name} {getattr(self, name)!r}; there are {', '.join(choices)}")
         object.__setattr__(self, "optimizer_options", _told(self.optimizer, self.optimizer_options))
@@ -106,6 +109,9 @@ class Options:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
         if self.shard_optimizer and self.plan is None:  # which says itself
             check_sharded(self.architecture)
+        if self.channel != NONE and (self.consistency != SYNCHRONOUS or self.device != "cpu"):
+            raise ValueError(f"--channel {self.channel} carries a synchronous training's arrays in host memory: leave it "
+                             "out with --consistency and --device")
         if self.search_partitions and self.balance != "bytes":
             raise ValueError("the search for P places partitions by bytes: leave --balance popularity out")
         if self.codec and self.plan is not None:

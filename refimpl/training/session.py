@@ -30,6 +30,7 @@ from refimpl.training.run.whole import hand_back, hashes
 from refimpl.training.schedule import check_schedule
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
+from refimpl.transport.channel.choice import over_channel
 from refimpl.transport.errors import Interrupted
 
 
@@ -80,7 +81,8 @@ class Session:
 
     def train(self, comm: Communicator) -> Result:
         """Train on all ranks of ``comm``; return the result. Collective; raises what ``train`` does."""
-        with comm.one_end(), threadpool_limits(1):  # more threads would fight for the cores, may sum in another order
+        channel = over_channel(comm, self.options.channel, self.announce)
+        with comm.one_end(), channel, threadpool_limits(1):  # threads would fight for cores, may sum in another order
             self._open(comm)
             if self.replay is None and self.options.consistency == SYNCHRONOUS:
                 return self._finish(self._train_steps())

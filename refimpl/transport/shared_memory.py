@@ -104,6 +104,8 @@ class SharedWindow:
 
     def check_alive(self):
         """Raise Aborted after an abort message, PeerDied if a rank of this machine has ended. Local."""
+        if self.waiter.beside is not None:
+            self.waiter.beside()
         self.waiter.abort_messages.check()
         ended = [rank for rank, pid in zip(self.ranks, self.pids) if not _alive(int(pid))]
         if ended:

@@ -8,6 +8,7 @@ many share a core (see ``host``), by sleeping at once.
 import os
 import threading
 import time
+from typing import Callable
 
 from mpi4py import MPI
 
@@ -32,10 +33,12 @@ class Waiter:
     """How one rank of a communicator waits: for how long, and which abort messages end it. Local to make.
 
     timeout: seconds without any progress after which SilentPeer is raised; it may be changed at any time.
+    beside: called while this rank waits, so that what MPI does not move goes on, too.
     """
 
     def __init__(self, rank: int, timeout: float, abort_messages: AbortMessages):
         self.rank, self.timeout, self.abort_messages = rank, timeout, abort_messages
+        self.beside: Callable[[], bool] | None = None
 
     def for_messages(self, requests, peers, what: str):
         """Return when all of MPI's requests are complete. Local.
@@ -103,6 +106,8 @@ class Wait:
 
     def pause(self):
         """Give way to others; look for abort messages; raise SilentPeer after the time-out."""
+        if self.waiter.beside is not None:
+            self.waiter.beside()
         now = time.monotonic()
         if self.since is None:
             self.since = now

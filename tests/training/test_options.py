@@ -27,7 +27,7 @@ def test_options_survive_json():
 def test_every_option_either_changes_numbers_or_none():
     settings = {"architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "shared_memory", "steps",
             "local_aggregation", "overlap", "plan", "search_partitions", "memory_limit", "balance",
-            "search_warmup", "search_sample", "hot_rows", "transport", "slow_rank", "shard_optimizer", "mesh"}
+            "search_warmup", "search_sample", "hot_rows", "transport", "channel", "slow_rank", "shard_optimizer", "mesh"}
     place = {"device"}  # other bits, of the same training: a run may go on elsewhere
     assert {f.name for f in fields(Options)} == settings | place | set(MATHEMATICS) and not settings & set(MATHEMATICS)
 

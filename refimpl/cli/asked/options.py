@@ -14,6 +14,7 @@ from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, MACHINE_TREE
 from refimpl.collectives.schedule import NCCL
 from refimpl.plain.consistencies import CONSISTENCIES, DECENTRALISED
 from refimpl.plain.corrections import CORRECTIONS
+from refimpl.transport.channel import CHANNELS
 from refimpl.transport.device.choice import TRANSPORTS
 
 SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense",
@@ -181,6 +182,9 @@ def add_travel_options(how):
     how.add_argument("--transport", choices=TRANSPORTS,
                      help="between GPUs: nccl; staged: through host memory; auto (default): nccl if possible, else "
                           "staged")
+    how.add_argument("--channel", choices=CHANNELS,
+                     help="exchanges write into slots of a tensor channel: shared, on one machine; landing; rma; auto: "
+                          "the fastest, measured; or none (default): MPI messages")
     how.add_argument("--overlap", action=argparse.BooleanOptionalAction,
                      help="exchange gradients during the forward and backward passes (default: on several "
                           "machines, unless more than 2 ranks share a core)")

@@ -13,9 +13,8 @@ SIZES = [8 << 3 * i for i in range(8)] + [64 << 20]
 """Bytes: 8 to 16 MiB, eight times as many each, and 64 MiB."""
 QUICK = [8, 64 << 10, 4 << 20]
 COPIES = (
-    "Copies of a tensor by Python code, beside those of MPI, gRPC and the kernel: shared 1, into the slot, and none of a "
-    "tensor that is computed there; landing 1, into the message; rma none; MPI's persistent message 1; gRPC 1, into "
-    "bytes.",
+    "Copies of a tensor by Python code, beside those of MPI, gRPC and the kernel: shared 1, into the slot; landing 1, "
+    "into the message; rma none; MPI's persistent message 1; gRPC 1, into bytes.",
     "What differs from the paper: it measured InfiniBand's hardware, TensorFlow in C++, and trainings end to end.",
 )
 
@@ -46,8 +45,8 @@ def _rates(found, sizes, ways):
     """Return a sentence about the part of the line's rate that each way reaches with the largest tensor."""
     least = sizes[-1] / BYTES_A_SECOND
     parts = ", ".join(f"{way} {least / found[way][-1]:.3f}" for way in ways)
-    return [f"With {_size(sizes[-1])} the parts of the line's rate are: {parts}. No way can exceed 1, but for the burst "
-            "that a card lets through at once."]
+    return [f"With {_size(sizes[-1])} the parts of the line's rate are: {parts}. No way can exceed 1, but for the "
+            "burst that a card lets through at once."]
 
 
 def _size(count: int) -> str:

@@ -29,6 +29,7 @@ from refimpl.training.survival.decisions import dealt_anew
 from refimpl.training.survival.formed import Formed
 from refimpl.training.survival.memory import Memory
 from refimpl.training.survival.undo import Undo
+from refimpl.transport.channel import NONE
 from refimpl.transport.errors import CollectiveError
 from refimpl.transport.survival import SurvivingCommunicator, is_death, ranks_named
 
@@ -95,6 +96,7 @@ class SurvivingSession(Session):
                  "its sums are not formed before ranks agree on a scale, so none are kept when a rank dies"),
                 (any(codec_of(codec).feedback for codec in asked.codec.values()), "--codec topk",
                  "what a rank's gradients have left out would die with it"),
+                (asked.channel != NONE, f"--channel {asked.channel}", "a slot dies with its reader or its writer"),
                 (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
                 (self.trace, "--trace", "the spans of a rank that has died are lost")):
             if refused:

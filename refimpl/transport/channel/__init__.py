@@ -4,4 +4,9 @@
     shared    ranks of one machine: the reader's slot lies in a shared window, and nobody calls MPI
     landing   a receive posted into the slot; sequence number and tensor travel in one message
     rma       MPI's one-sided access: put, flush, signal, flush
+    messages  what exchanges move, through a slot for each pair of ranks
+    choice    which way a training takes
 """
+
+NONE = "none"
+CHANNELS = (NONE, "auto", "shared", "landing", "rma")

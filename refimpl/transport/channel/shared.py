@@ -55,19 +55,19 @@ class SharedChannel(Channel):
             offset += 2 * LINE + aligned(slot.nbytes)
 
     def is_free(self, name, number):
-        place = self.places[name]
-        return self._is(place.credit, place.words, LINE // 8, number)
+        return self.places[name].words[LINE // 8] == number and self.sleep(name, number, False)
 
     def has_come(self, name, number):
-        place = self.places[name]
-        return self._is(place.signal, place.words, 0, number)
+        return self.places[name].words[0] == number and self.sleep(name, number, True)
 
-    def _is(self, flag, words, word, number):
-        """Return whether a flag is ``number``, within a while: spinning first, then asleep.
+    def sleep(self, name, number, reads):
+        """Look at a flag for a while, then sleep; return whether it is ``number``.
 
         Not larger: numbers wrap, and a writer that runs ahead must not be believed.
         """
-        if wait_for_all(flag, 1, number, AWAKE * self.window.spins, LOOK_AFTER) and words[word] == number:
+        place = self.places[name]
+        flag, word = (place.signal, 0) if reads else (place.credit, LINE // 8)
+        if wait_for_all(flag, 1, number, AWAKE * self.window.spins, LOOK_AFTER) and place.words[word] == number:
             return True
         self.window.check_alive()
         return False

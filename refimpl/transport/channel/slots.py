@@ -115,8 +115,16 @@ class Channel:
 
     def _wait(self, is_done, name, number, other, what):
         wait = Wait(self.comm.waiter, lambda: None if is_done(name, number) else [other], f"slot {name} ({what})", self)
-        while not is_done(name, number):
+        while not (self.sleep(name, number, is_done == self.has_come) or is_done(name, number)):
             wait.pause()
+
+    def next_has_come(self, name: str) -> bool:
+        """Return whether ``wait_signal`` need not wait."""
+        return self.has_come(name, following(self.counts[name]))
+
+    def sleep(self, name: str, number: int, reads: bool) -> bool:
+        """Wait a while where that is better than to poll; return whether it has happened. reads: ``has_come``."""
+        return False
 
     def make(self):
         """Allocate what this way needs. Collective."""

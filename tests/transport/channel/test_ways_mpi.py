@@ -182,7 +182,8 @@ def test_puts_may_come_late(ring):
     assert pass_two(*ring(Late, (4,))) == [1.0] * 4
 
 
-@pytest.mark.parametrize("mistake", [NoFlush, LocalFlushOnly, without_credit(SharedChannel), without_credit(RmaChannel)],
+@pytest.mark.parametrize("mistake",
+                         [NoFlush, LocalFlushOnly, without_credit(SharedChannel), without_credit(RmaChannel)],
                          ids=["no flush", "local flush only", "no credit, shared", "no credit, rma"])
 def test_a_tensor_that_is_not_whole_shows(ring, mistake):
     assert pass_two(*ring(mistake, (4,))) != [1.0] * 4

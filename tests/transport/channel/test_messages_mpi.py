@@ -1,0 +1,88 @@
+"""Exchanges over a tensor channel: what arrives, in which order, the bytes, the choice of a way, what is refused."""
+
+import numpy as np
+import pytest
+
+from refimpl.transport import CollectiveError, Communicator
+from refimpl.transport.channel.choice import WAYS, over_channel
+from refimpl.transport.channel.messages import SLOT, ChannelMessages
+
+pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(2, 3)]
+SIZES = (0, 1, 100, SLOT - 1, SLOT, SLOT + 1, 5 * SLOT, 3 * SLOT + 7)
+
+
+@pytest.fixture(params=WAYS)
+def opened(comm, request):
+    communicator = Communicator.of(comm, 30.0)
+    with over_channel(communicator, request.param):
+        yield communicator
+
+
+def around(comm):
+    return (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+
+
+def test_messages_of_any_length_arrive_in_order_with_bytes_by_formula(opened):
+    (right, left), channel = around(opened), opened.host_transport.channel
+    out = [np.full(n, 10 * opened.rank + k, np.uint8) for k, n in enumerate(SIZES)]
+    into = [np.zeros(n, np.uint8) for n in SIZES]
+    opened.host_transport.start([(right, a) for a in out], [(left, a) for a in into], "a test").wait()
+    for k, (array, n) in enumerate(zip(into, SIZES)):
+        assert (array == 10 * left + k).all() and len(array) == n
+    beside = 8 if channel.way == "landing" else 24
+    opened.meet()
+    sent = int(opened.gather_numbers([sum(channel.sent.values())], "bytes").sum())
+    assert sent == opened.size * sum(n + beside * (n // SLOT + 1) for n in SIZES)
+
+
+def test_what_comes_may_be_shorter_than_its_array(opened):
+    right, left = around(opened)
+    into = np.zeros(1000, np.int64)
+    opened.post([(right, np.arange(3))], [(left, into)], "a test").wait()
+    assert into[:4].tolist() == [0, 1, 2, 0]
+
+
+def test_messages_go_on_while_their_ranks_wait_for_others(opened):
+    """No rank looks after its long message until all have met, and then after the later one first."""
+    right, left = around(opened)
+    out, into = [np.full(9 * SLOT, k + opened.rank, np.uint8) for k in range(2)], np.zeros((2, 9 * SLOT), np.uint8)
+    pending = [opened.host_transport.start([(right, out[k])], [(left, into[k])], "a test") for k in range(2)]
+    if opened.rank == 0:
+        pending[1].wait()
+    opened.meet()
+    for one in reversed(pending):
+        one.wait()
+    assert (into[0] == left).all() and (into[1] == left + 1).all()
+
+
+def test_ranks_of_other_machines_stay_with_mpi(comm):
+    apart = Communicator(comm, ((0, 1), *((rank,) for rank in range(2, comm.size))), 30.0)
+    with over_channel(apart, "shared"):
+        assert set(apart.host_transport.out) == ({0, 1} - {apart.rank} if apart.rank < 2 else set())
+        everyone = apart.share(np.array([apart.rank]), "a test")
+    assert everyone[:, 0].tolist() == list(range(apart.size))
+
+
+def test_auto_measures_and_says_why(comm):
+    communicator, said = Communicator.of(comm, 30.0), []
+    before = communicator.host_transport
+    with over_channel(communicator, "auto", said.append):
+        chosen = communicator.host_transport
+    assert communicator.host_transport is before and communicator.waiter.beside is None
+    (line,) = said if comm.rank == 0 else [""]
+    assert comm.bcast(getattr(chosen, "name", ""), 0) == chosen.name
+    if comm.rank == 0:
+        name = chosen.name if isinstance(chosen, ChannelMessages) else "none"
+        assert line.startswith(f"channel {name} is the fastest to a neighbour: us for 32,776 bytes: MPI messages ")
+        assert all(way in line for way in WAYS)
+
+
+def test_what_cannot_be_is_refused_on_all_ranks(comm):
+    communicator = Communicator.of(comm)
+    with pytest.raises(CollectiveError, match="ask for different channels: shared on rank 0, none on rank 1"):
+        with over_channel(communicator, "none" if comm.rank else "shared"):
+            pass
+    apart = Communicator(comm, tuple((rank,) for rank in range(comm.size)))
+    with pytest.raises(CollectiveError, match="each rank has a machine of its own: take landing or rma"):
+        with over_channel(apart, "shared"):
+            pass
