@@ -1,12 +1,12 @@
-"""Array functions that know one device: a plain NumPy definition (the oracle) beside every fast version.
+"""Array functions for one device. Each has a plain NumPy definition (the oracle) and fast versions.
 
-Each kernel is a small package: ``definition.py`` says what it means in plain array code and is never
-optimised; ``fast.py`` is the Numba version, ``cuda.py`` the one for a GPU (see ``kernels.cuda``); the package's
-``__init__`` picks one by the type of its arguments.
+Each kernel is a small package. ``definition.py`` defines its result in plain array code and is never optimised.
+``fast.py`` is the Numba version, ``cuda.py`` the version for a GPU (see ``kernels.cuda``). The package's
+``__init__`` chooses one by the type of the arguments.
 No MPI and no models here (docs/design.md, Rooms).
 """
 
-import kernels.compiled  # before any kernel is imported: it reads their sources first
+import kernels.compiled  # first: it reads the sources of all kernels before they are imported
 from kernels.arrays import array_module, is_numpy, to_numpy
 from kernels.rows import RowGradient, aggregate_rows, merge_rows, take_rows, unique_ids
 

@@ -1,18 +1,18 @@
-"""Which array library holds this array? One code for NumPy and CuPy (docs/design.md, I6)."""
+"""Find the library of an array, so that the same code runs on NumPy and CuPy (docs/design.md, I6)."""
 
 import sys
 
 import numpy as np
 
-ALIGNMENT = 256  # bytes: no library asks for more, and CuPy's allocations begin at multiples of 512
+ALIGNMENT = 256  # bytes: enough for every library; CuPy's allocations begin at multiples of 512
 
 
 def array_module(*arrays):
-    """Return ``cupy`` if any argument lives on a GPU, the module that another kind of array has, else ``numpy``. Local.
+    """Return ``cupy`` if any argument is on a GPU, the module of another kind of array, else ``numpy``. Local.
 
-    Another kind gives it as in the Python array API standard: ``array.__array_namespace__()``.
+    Another kind gives its module as in the Python array API standard: ``array.__array_namespace__()``.
     """
-    cupy = sys.modules.get("cupy")  # an array of CuPy can only exist once CuPy is imported
+    cupy = sys.modules.get("cupy")  # a CuPy array can exist only after CuPy was imported
     if cupy is not None and any(isinstance(a, cupy.ndarray) for a in arrays):
         return cupy
     for a in arrays:
@@ -22,23 +22,23 @@ def array_module(*arrays):
 
 
 def definition_for(kernel, definition, *arrays):
-    """Return the plain version of a kernel: its definition, or what the arrays' module has for it. Local.
+    """Return the plain version of a kernel: its definition, or the version of the arrays' own module. Local.
 
-    module.kernels, where there is one: name of the kernel's package -> a module with the same functions.
+    The module may have ``kernels``: name of the kernel's package -> a module with the same functions.
     """
     return getattr(array_module(*arrays), "kernels", {}).get(kernel, definition)
 
 
 def is_numpy(*arrays):
     """Return True if every argument is a NumPy array, so that a Numba kernel may take it. Local."""
-    for a in arrays:  # asked thousands of times a step: three times as fast as all() over a generator
+    for a in arrays:  # called thousands of times a step; three times as fast as all() over a generator
         if not isinstance(a, np.ndarray):
             return False
     return True
 
 
 def is_float_numpy(*arrays):
-    """Return True if every argument is a float32 or float64 NumPy array: what the Numba kernels are made for. Local."""
+    """Return True if every argument is a float32 or float64 NumPy array, as the Numba kernels need. Local."""
     for a in arrays:
         if not isinstance(a, np.ndarray) or a.dtype.char not in "fd":  # dtype.name takes longer than a small kernel
             return False
@@ -46,7 +46,7 @@ def is_float_numpy(*arrays):
 
 
 def is_float_cuda(*arrays):
-    """Return True if every argument is a float32 or float64 array on a GPU: what our kernels there are for. Local."""
+    """Return True if every argument is a float32 or float64 array on a GPU, as our GPU kernels need. Local."""
     cupy = sys.modules.get("cupy")
     if cupy is None:
         return False
@@ -57,14 +57,14 @@ def is_float_cuda(*arrays):
 
 
 def version_for(fast, cuda, definition, *arrays):
-    """Return the version of a kernel that takes these arrays: Numba's, the GPU's or the plain one. Local."""
+    """Return the version of a kernel for these arrays: Numba's, the GPU's or the plain one. Local."""
     return fast if is_float_numpy(*arrays) else cuda if is_float_cuda(*arrays) else definition
 
 
 def read_only(array):
-    """Return a view of a NumPy array that nobody can write to, or make writable again; others as they are. Local.
+    """Return a read-only view of a NumPy array, which cannot be made writable; other arrays unchanged. Local.
 
-    CuPy has no such views. (A view whose base is writable could be made so: hence the detour by ``memoryview``.)
+    CuPy has no read-only views. (A view of a writable base could be made writable, so this one is of a ``memoryview``.)
     """
     if type(array) is np.ndarray and array.dtype.kind in "biufc":
         return np.asarray(memoryview(array).toreadonly())
@@ -75,24 +75,24 @@ def read_only(array):
 
 
 def to_device(array):
-    """Return a host array as a C-contiguous one on the GPU; one that is there already, as it is. Local."""
+    """Return a C-contiguous copy of a host array on the GPU; an array on the GPU unchanged. Local."""
     import cupy
 
-    return cupy.ascontiguousarray(cupy.asarray(array))  # which by itself takes no host array
+    return cupy.ascontiguousarray(cupy.asarray(array))  # ascontiguousarray alone takes no host array
 
 
 def as_array(xp, array):
-    """Return ``xp.asarray(array)``, and every bit of it: CuPy makes 0.0 of -0.0 in an array without axes. Local."""
+    """Return ``xp.asarray(array)`` with the same bits: CuPy turns -0.0 into 0.0 in an array without axes. Local."""
     if np.ndim(array) or array_module(array) is xp:
         return xp.asarray(array)
     return xp.asarray(np.reshape(array, 1)).reshape(())
 
 
 def aligned(array):
-    """Return a device array that lies at a multiple of ALIGNMENT: itself, or a copy; a NumPy array as it is. Local.
+    """Return a device array aligned to a multiple of ALIGNMENT: itself, or a copy. NumPy arrays are unchanged. Local.
 
-    cuBLAS may choose how it multiplies by where its operands lie, and another way is other bits: so what lies in an
-    arena, at a place that depends on its strategy, is brought to a place like any other's.
+    cuBLAS may choose its algorithm by the alignment of its operands, and another algorithm gives other bits. The place
+    of a variable in an arena depends on the strategy, so it is aligned before it is used.
     """
     if is_numpy(array) or (array.data.ptr - array.data.mem.ptr) % ALIGNMENT == 0:
         return array

@@ -1,8 +1,9 @@
-"""Words that several processes read and write in shared memory: atomic loads and stores, and waiting, for Numba code.
+"""Atomic loads and stores in memory that several processes share, and waiting, for Numba code.
 
-A flag is an int64 that only grows, written by one process. What a process wrote before ``raise_flag`` is seen by
-whoever ``load_acquire``s that value of the flag (C11 memory model). It is alone in its cache line but for the number of
-processes that sleep until it grows (Linux: futex), so that a flag nobody sleeps for is raised without a system call.
+A flag is an int64 that only grows and that one process writes. A process that reads a value of the flag by
+``load_acquire`` sees everything that was written before ``raise_flag`` (C11 memory model). The cache line of a flag
+also holds the number of processes that sleep until it grows (Linux: futex), and nothing else. If no process sleeps,
+raising the flag needs no system call.
 """
 
 import platform
@@ -16,14 +17,14 @@ from numba.extending import intrinsic
 
 from kernels.compiled import compiled
 
-LINE = 64  # bytes of a cache line: two flags in one line would travel together between the cores
+LINE = 64  # bytes of a cache line: two flags in one line would move together between cores
 YIELDS = 4
 """How often a waiting process offers its core before it sleeps. A few are the quickest way to another rank on the same
 core; but what Linux 6.18 takes from a process that yields is milliseconds, which any third process then gets."""
-_SLEEPERS = 8  # bytes from a flag to the number of its sleepers; one that dies in its sleep costs system calls, no more
+_SLEEPERS = 8  # bytes from a flag to the number of its sleepers; a sleeper that dies costs only system calls
 _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0) if sys.platform == "linux" else 0
 _WAIT, _WAKE, _EVERYONE = 0, 1, (1 << 31) - 1
-_NAP = 50_000  # nanoseconds of sleep where there is no futex
+_NAP = 50_000  # nanoseconds of sleep without futex
 _WORD = ir.IntType(64)
 _CLOCK = time.CLOCK_MONOTONIC if hasattr(time, "CLOCK_MONOTONIC") else 0
 
@@ -35,7 +36,7 @@ _clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32
 
 @intrinsic
 def load_acquire(typingctx, address):
-    """Return the int64 at ``address`` (a multiple of 8). Nothing that follows is read before it."""
+    """Return the int64 at ``address`` (a multiple of 8). All later reads happen after it."""
     def generate(context, builder, signature, arguments):
         return builder.load_atomic(builder.inttoptr(arguments[0], _WORD.as_pointer()), "acquire", 8)
 
@@ -44,7 +45,7 @@ def load_acquire(typingctx, address):
 
 @intrinsic
 def store_release(typingctx, address, value):
-    """Write an int64 at ``address`` (a multiple of 8). Everything that precedes is written before it."""
+    """Write an int64 at ``address`` (a multiple of 8). All earlier writes happen before it."""
     def generate(context, builder, signature, arguments):
         place = builder.inttoptr(arguments[0], _WORD.as_pointer())
         builder.store_atomic(context.cast(builder, arguments[1], signature.args[1], types.int64), place, "release", 8)
@@ -55,7 +56,7 @@ def store_release(typingctx, address, value):
 
 @intrinsic
 def _add_to(typingctx, address, value):
-    """Add to the int64 at ``address``: what precedes is done before, what follows after."""
+    """Add to the int64 at ``address``. All earlier accesses happen before it, all later ones after it."""
     def generate(context, builder, signature, arguments):
         place = builder.inttoptr(arguments[0], _WORD.as_pointer())
         builder.atomic_rmw("add", place, context.cast(builder, arguments[1], signature.args[1], types.int64), "seq_cst")
@@ -66,7 +67,7 @@ def _add_to(typingctx, address, value):
 
 @intrinsic
 def _fence(typingctx):
-    """Nothing that follows is done before all that precedes."""
+    """All earlier accesses happen before all later ones."""
     def generate(context, builder, signature, arguments):
         builder.fence("seq_cst")
         return context.get_dummy_value()
@@ -78,14 +79,14 @@ def _fence(typingctx):
 def raise_flag(flag, value):
     """Write the flag at address ``flag``, as ``store_release`` does, and wake the processes that sleep for it."""
     store_release(flag, value)
-    _fence()  # a sleeper counts itself, then looks at the flag: one of the two sees the other
+    _fence()  # a sleeper counts itself, then reads the flag: so one of the two sees the other
     if load_acquire(flag + _SLEEPERS) > 0:
         syscall(_FUTEX, flag, _WAKE, _EVERYONE, 0, 0, 0)
 
 
 @compiled
 def _sleep(flag, seen, nanoseconds):
-    """Leave the core to others until the flag is no more ``seen``, or for about so long."""
+    """Sleep until the flag differs from ``seen``, or for about ``nanoseconds``."""
     length = np.zeros(2, np.int64)
     length[0], length[1] = nanoseconds // 1_000_000_000, nanoseconds % 1_000_000_000
     if _FUTEX:
@@ -107,10 +108,10 @@ def _now():
 
 @compiled
 def wait_for_all(flags, count, value, spins, nanoseconds):
-    """Wait until each of ``count`` flags is ``value`` or more; return False after about so many nanoseconds. Local.
+    """Wait until each of ``count`` flags is at least ``value``; return False after about ``nanoseconds``. Local.
 
-    flags: address of the first; one every ``LINE`` bytes.  spins: how often to look before the core is offered to
-    other processes: few where there are more ranks than cores.
+    flags: address of the first flag; there is one every ``LINE`` bytes.  spins: how often to read a flag before the
+    core is offered to other processes. Use few if there are more ranks than cores.
     """
     deadline = np.int64(0)
     for index in range(count):

@@ -1,12 +1,13 @@
-"""Numba compilation, kept on disk between processes, that no edit and no other process can make stale.
+"""Numba compilation with a cache on disk that is never stale.
 
-Numba's own cache looks only at the file of the function it compiled: where a kernel calls one of another file, an edit
-or a pull of that file leaves the caller's old machine code in use. It also numbers its files, so that processes which
-compile at once may take one for another. Here a file's name says what it was compiled from: all sources of this
-package, the versions of the compilers, the signature and the processor. Files of other sources are removed.
+Numba's own cache checks only the file of the compiled function. If a kernel calls a function of another file, and that
+file changes, Numba goes on using the caller's old machine code. It also numbers its files, so processes that compile
+at the same time may mix them up. Here the name of a cache file depends on everything from which it was compiled: all
+sources of this package, the versions of the compilers, the signature and the processor. Files of older sources are
+removed.
 
-To name files, this reaches into names that Numba keeps for itself (tried from 0.61 to 0.68). Where a later Numba has
-them no more, kernels are compiled in every process: slower to start, and nothing else.
+This uses private names of Numba (tested from 0.61 to 0.68). If a later Numba lacks them, kernels are compiled in every
+process. The start is then slower; nothing else changes.
 """
 
 import hashlib
@@ -26,7 +27,7 @@ NAMEABLE = all(hasattr(IndexDataCacheFile, name) for name in ("_save_data", "_lo
 
 
 def digest(*texts: str) -> str:
-    """Return a short name for texts: other texts have another."""
+    """Return a short name for texts, a hash of them."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
@@ -36,14 +37,14 @@ def _texts(for_gpu: bool) -> list[str]:
             for text in (str(path.relative_to(HERE)), path.read_text())]
 
 
-# Read before any kernel is imported: an edit made since can only cost a compilation, not keep an old one.
+# Read before any kernel is imported, so a later edit can cost a compilation but never keep old machine code.
 SOURCES = digest(numba.__version__, llvmlite.__version__, *_texts(for_gpu=False))
 CUDA_SOURCES = digest(SOURCES, *_texts(for_gpu=True))
-"""The GPU's kernels are told apart from these and from their own; no other kernel calls one of them."""
+"""GPU kernels depend on both groups of sources. No other kernel calls a GPU kernel."""
 
 
 class _NamedFiles(IndexDataCacheFile):
-    """A compiled function's files, one for each signature and processor; none is written twice with other contents."""
+    """The cache files of a compiled function, one for each signature and processor. A file's contents never change."""
 
     def __init__(self, cache_path, function: str):
         super().__init__(cache_path, f"{function}-{SOURCES}", SOURCES)
@@ -69,14 +70,14 @@ class _NamedFiles(IndexDataCacheFile):
 def compiled(function=None, keep=True, **options):
     """Return ``function`` compiled by Numba, as ``njit`` does: without the GIL, dividing as NumPy does. A decorator.
 
-    keep: whether machine code is kept on disk; not of what only becomes a part of other kernels, or has no file.
-    options: further ones of ``njit``. For every kernel of this package, and for nothing else.
+    keep: whether to keep machine code on disk. It is False for functions that are inlined or that have no file.
+    options: further options of ``njit``. Use it for every kernel of this package, and for nothing else.
     """
     if function is None:
         return lambda given: compiled(given, keep, **options)
     options = {"nogil": True, "error_model": "numpy", **options}
     kernel = numba.njit(**options)(function)
-    if keep and NAMEABLE and hasattr(kernel, "_cache"):  # else compilation is turned off (NUMBA_DISABLE_JIT)
+    if keep and NAMEABLE and hasattr(kernel, "_cache"):  # no _cache: compilation is off (NUMBA_DISABLE_JIT)
         kept = numba.njit(cache=True, **options)(function)
         if _named(kept):
             return kept
@@ -84,14 +85,14 @@ def compiled(function=None, keep=True, **options):
 
 
 def inlined(function):
-    """Return a function that becomes a part of the kernels that call it; nothing of it is kept on disk. Local."""
+    """Return a function that is compiled as a part of the kernels that call it. It has no cache of its own. Local."""
     return compiled(function, keep=False, inline="always")
 
 
 def _named(kernel) -> bool:
-    """Give a kernel files with names of ours; return False if this Numba's cannot be given: they must not be used."""
+    """Give a kernel cache files with our names; return False if this Numba does not allow it."""
     cache = kernel._cache
-    if not hasattr(cache, "_cache_file"):  # setting one would be in vain
+    if not hasattr(cache, "_cache_file"):  # Numba would ignore it
         return False
     try:
         cache._cache_file = _NamedFiles(cache.cache_path, cache._impl.filename_base)
@@ -105,7 +106,7 @@ def _remove_files_of_other_sources():
         if (CUDA_SOURCES if path.suffix == ".ptx" else SOURCES) not in path.name:
             try:
                 path.unlink(missing_ok=True)
-            except OSError:  # an installation for reading only
+            except OSError:  # a read-only installation
                 return
 
 

@@ -1,6 +1,6 @@
-"""Memory of another process, read and written by one system call (Linux: cross memory attach), for Numba code.
+"""Read and write the memory of another process by one system call (Linux: cross memory attach), for Numba code.
 
-Whether a process may do so is the host's to say (same user, no sandbox between them; Yama's ptrace_scope 0): try it.
+The host decides whether a process may do this (same user, no sandbox between them, Yama's ptrace_scope 0). Try it.
 """
 
 import os
@@ -18,21 +18,21 @@ READ, WRITE = _NUMBERS.get(platform.machine(), (0, 0)) if sys.platform == "linux
 
 @compiled
 def transfer(call, pid, here, there, nbytes, words):
-    """Copy ``nbytes`` from (call: READ) or to (WRITE) address ``there`` of process ``pid``; return if all came. Local.
+    """Copy ``nbytes`` from (call: READ) or to (WRITE) address ``there`` of process ``pid``; return success. Local.
 
-    here: address in this process.  words: (4,) int64, to work in.
+    here: address in this process.  words: (4,) int64, scratch.
     """
     words[0], words[1], words[2], words[3] = here, nbytes, there, nbytes
     return syscall(call, pid, words.ctypes.data, 1, words.ctypes.data + 16, 1, 0) == nbytes
 
 
 def reaches(call: int, pid: int, array, there: int) -> bool:
-    """Return whether ``array`` could be read from (READ) or written to (WRITE) an address of process ``pid``. Local."""
+    """Try to read ``array`` from (READ) or write it to (WRITE) an address of process ``pid``; return success. Local."""
     words = np.empty(4, np.int64)
     return call > 0 and bool(transfer(call, pid, array.ctypes.data, there, array.nbytes, words))
 
 
 def attachable(array) -> bool:
-    """Return whether an array's memory is of the kind that can be read from outside (a device's is not). Local."""
+    """Return whether other processes can read an array's memory (a device's they cannot). Local."""
     byte, pages = np.empty(1, np.uint8), (0, array.nbytes - 1) if array.nbytes else ()
     return all(reaches(READ, os.getpid(), byte, array.ctypes.data + place) for place in pages)

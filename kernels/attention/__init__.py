@@ -1,8 +1,8 @@
-"""Additive attention (Bahdanau et al. 2015): what a decoder's state scores the encoder's states with, and their softmax.
+"""Additive attention (Bahdanau et al. 2015): a decoder's state scores the encoder's states; weights are their softmax.
 
     scores = v . tanh(query + keys);  weights = softmax(scores) within each sentence;  context = weights @ memory
 
-The products with memory are the caller's: of a whole sequence they are one product.
+The caller computes the products with memory, one product for a whole sequence.
 """
 
 from kernels.arrays import version_for
@@ -12,7 +12,7 @@ from kernels.attention import cuda, definition, fast
 def attention_scores(query, keys, scale, lengths):
     """Return (sentences, time) scores, 0 past a sentence's end (see ``definition.attention_scores``). Local.
 
-    lengths: (sentences,) int64 where the others are.
+    lengths: (sentences,) int64, on the device of the other arrays.
     """
     return version_for(fast, cuda, definition, query, keys, scale).attention_scores(query, keys, scale, lengths)
 
@@ -24,7 +24,7 @@ def attention_scores_backward(dscores, query, keys, scale, dkeys, dscale):
 
 
 def masked_softmax(scores, lengths):
-    """Return the softmax of each row's first entries, 0 for the others (see ``definition.masked_softmax``). Local."""
+    """Return the softmax of each row's first ``lengths`` entries, else 0 (see ``definition.masked_softmax``). Local."""
     return version_for(fast, cuda, definition, scores).masked_softmax(scores, lengths)
 
 

@@ -1,4 +1,4 @@
-"""``definition`` on a GPU, but for rounding: one launch each. Sums over units are float64's, rounded at the end."""
+"""``definition`` on a GPU, except for rounding: one launch each. Sums over units are float64, rounded at the end."""
 
 import math
 
@@ -56,7 +56,7 @@ def score(row, lane, lanes, time, units, query, keys, scale, lengths, scores):
 
 @each_element
 def gradient_of_unit(sentence, unit, time, units, one, dscores, query, keys, scale, dkeys, dscale, dquery):
-    """Add a sentence's gradients with respect to one unit of its keys and scale; write that with respect to query."""
+    """Add a sentence's gradients of one unit of its keys and scale; write the gradient of the unit of query."""
     mine = sentence * units + unit
     to_query, to_scale = one - one, dscale[mine]
     for t in range(time):

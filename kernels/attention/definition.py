@@ -14,10 +14,10 @@ def attention_scores(query, keys, scale, lengths):
 
 
 def attention_scores_backward(dscores, query, keys, scale, dkeys, dscale):
-    """Return the gradient with respect to query; add those with respect to keys and scale to dkeys and dscale.
+    """Return the gradient of query; add the gradients of keys and scale to dkeys and dscale.
 
     dscores: (sentences, time), 0 past a sentence's end.  dkeys: as keys.
-    dscale: (sentences, units), each sentence's own: their sum is scale's.
+    dscale: (sentences, units), one for each sentence; their sum is the gradient of scale.
     """
     xp = array_module(query, keys)
     out = xp.tanh(query[:, None] + keys)
@@ -45,5 +45,5 @@ def masked_softmax_backward(dweights, weights):
 
 
 def _inside(scores, lengths):
-    """Return whether a place is before its sentence's end: (sentences, time) bool."""
+    """Return which places are before the end of their sentence: (sentences, time) bool."""
     return array_module(lengths).arange(scores.shape[1])[None] < lengths[:, None]

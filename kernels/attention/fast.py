@@ -1,6 +1,6 @@
-"""``definition`` in Numba: nothing is computed past a sentence's end, and no array of (sentences, time, units) is made.
+"""``definition`` in Numba. It computes nothing past a sentence's end and makes no array (sentences, time, units).
 
-tanh and exp are those of ``kernels.lstm.activations`` and NumPy's; sums over units are made by halves.
+tanh is that of ``kernels.lstm.activations``, exp is NumPy's. Sums over units are added up by halves.
 """
 
 import math
@@ -37,7 +37,7 @@ def masked_softmax_backward(dweights, weights):
 
 @compiled
 def _scores(query, keys, scale, lengths, terms, scores):
-    """Write the scores; terms: (units,), space."""
+    """Write the scores. terms: (units,), scratch."""
     for b in range(len(query)):
         of_query = query[b]
         for t in range(lengths[b]):
@@ -49,7 +49,7 @@ def _scores(query, keys, scale, lengths, terms, scores):
 
 @compiled
 def sum_by_halves(terms):
-    """Return the sum of an array, which it overwrites: halves are added to each other, so that loops stay wide."""
+    """Return the sum of an array, which it overwrites. It adds the second half to the first, in vector operations."""
     count = len(terms)
     while count > 1:
         half = (count + 1) // 2
@@ -61,7 +61,7 @@ def sum_by_halves(terms):
 
 @compiled
 def _scores_backward(dscores, query, keys, scale, out, dkeys, dscale, dquery):
-    """Write dquery, add to dkeys and dscale; out: (units,), space."""
+    """Write dquery, add to dkeys and dscale. out: (units,), scratch."""
     one = scale.dtype.type(1)
     for b in range(len(query)):
         of_query, to_query, to_scale = query[b], dquery[b], dscale[b]

@@ -8,8 +8,8 @@ from kernels.conv.shapes import check_convolution
 def convolve(x, weight, stride=1, padding=None):
     """Return the convolution of images with a square kernel (see ``definition.convolve``). Local.
 
-    padding: rows and columns of zeros around the image; default kernel // 2. Raises ValueError for shapes and dtypes
-    that do not fit each other.
+    padding: rows and columns of zeros around the image; default kernel // 2. Raises ValueError if shapes or dtypes do
+    not match.
     """
     padding = weight.shape[0] // 2 if padding is None else padding
     check_convolution(x, weight, stride, padding)
@@ -19,7 +19,7 @@ def convolve(x, weight, stride=1, padding=None):
 def convolve_backward(grad, x, weight, stride=1, padding=None, input_gradient=True):
     """Return the gradients with respect to x and weight (see ``definition.convolve_backward``). Local.
 
-    input_gradient: False saves the work for a first layer; its place in the result is then None.
+    input_gradient: False saves the work in a first layer; the gradient of x is then None.
     """
     padding = weight.shape[0] // 2 if padding is None else padding
     check_convolution(x, weight, stride, padding, grad)

@@ -1,7 +1,8 @@
-"""``definition`` on a GPU, but for rounding: patches in one launch, one product. The gradient gathers.
+"""``definition`` on a GPU, except for rounding: one launch makes the patches, then one matrix product.
 
-Patches are (places, k k inputs), as in ``patches``. A thread makes one element of a patch, or one of the image, which
-adds up the elements of the patches that saw it in order of the kernel's taps: no two threads write one number.
+Patches are (places, k k inputs), as in ``patches``. Forward, a thread writes one element of a patch. Backward, a thread
+writes one element of the image: it adds up the elements of patches that were copied from it, in order of the kernel's
+taps. So no two threads write the same number.
 """
 
 import numpy as np
@@ -32,7 +33,7 @@ def convolve_backward(grad, x, weight, stride, padding, input_gradient=True):
 
 
 def patches_of(x, k, stride, padding, shape):
-    """Return what the kernel sees at each place, zeros beyond the image: (n height' width', k k inputs)."""
+    """Return the patch of the image at each place, zero outside the image: (n height' width', k k inputs)."""
     xp, (n, height, width, inputs) = array_module(x), x.shape
     down, along = shape[1:3]
     require_numbered(x, max(n * down * along * k, n * height * width))
@@ -43,7 +44,7 @@ def patches_of(x, k, stride, padding, shape):
 
 
 def require_numbered(x, places):
-    """Raise ValueError for images with more places than 32 bits number. Local."""
+    """Raise ValueError for images with more places than 32 bits can number. Local."""
     if places >= 2**32:
         raise ValueError(f"{len(x)} images of {x.shape[1]} x {x.shape[2]} at once: their places are numbered with "
                          "32 bits on a GPU; give fewer at a time (--microbatch-size)")
@@ -51,14 +52,14 @@ def require_numbered(x, places):
 
 @helper
 def divided(number, by):
-    """Return the quotient and the rest of two numbers below 2**32: a GPU divides those several times as fast."""
+    """Return quotient and remainder of two numbers below 2**32, which a GPU divides several times faster."""
     quotient = np.uint32(number) // np.uint32(by)
     return np.int64(quotient), number - np.int64(quotient) * by
 
 
 @each_element
 def take_patches(row, column, height, width, inputs, k, stride, padding, down, along, zero, x, patches):
-    """Write an element of row ``a`` of a place's patch: row = place * k + a, column = b * inputs + channel."""
+    """Write an element of row ``a`` of the patch at a place: row = place * k + a, column = b * inputs + channel."""
     place, a = divided(row, k)
     above, j = divided(place, along)
     image, i = divided(above, down)
@@ -69,7 +70,7 @@ def take_patches(row, column, height, width, inputs, k, stride, padding, down, a
 
 @each_element
 def add_patches(row, channel, height, width, inputs, k, stride, padding, down, along, zero, patches, x):
-    """Write the sum of what an element of the image was in all patches: row = (image height + line) width + column."""
+    """Write the sum over all patches of one image element's entries: row = (image height + line) width + column."""
     above, column = divided(row, width)
     image, line = divided(above, height)
     total = zero

@@ -5,7 +5,7 @@ from kernels.conv.shapes import output_shape
 
 
 def taps(padded, kernel, stride, height, width):
-    """Yield (a, b, view): what tap (a, b) of the kernel sees at each of the height x width places of the result."""
+    """Yield (a, b, view): the inputs of tap (a, b) of the kernel at each of the height x width places of the result."""
     for a in range(kernel):
         for b in range(kernel):
             yield a, b, padded[:, a : a + stride * height : stride, b : b + stride * width : stride]

@@ -1,4 +1,4 @@
-"""``definition`` on NumPy arrays, but for rounding: Winograd's convolution where it pays, else products of patches."""
+"""``definition`` on NumPy arrays, except for rounding: Winograd's convolution if it is faster, else patch products."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ LEAST_CHANNELS, LEAST_SIDE = 2, 4
 
 
 def uses_winograd(x, weight, stride, padding):
-    """Return True if Winograd's algorithm F(2x2, 3x3) takes this convolution: a function of shapes alone. Local."""
+    """Return True if Winograd's algorithm F(2x2, 3x3) is used; this depends only on the shapes. Local."""
     applies = weight.shape[:2] == (3, 3) and stride == 1 and padding == 1
     return applies and min(weight.shape[2:]) >= LEAST_CHANNELS and min(x.shape[1:3]) >= LEAST_SIDE
 

@@ -1,9 +1,9 @@
-"""The kernel's transforms of Winograd's convolution F(2x2, 3x3), Numba: G g G^T, and back its gradient, G^T t G.
+"""The kernel's transforms of Winograd's convolution F(2x2, 3x3), in Numba: G g G^T, and its transpose G^T t G.
 
     G = [[1, 0, 0], [1/2, 1/2, 1/2], [1/2, -1/2, 1/2], [0, 0, 1]]
 
-Sums go from left to right. The 9 or 16 planes of a wide layer lie a power of two apart, so that the cache has room for
-few of them at one place: each is read and written a run of elements at a time.
+Sums go from left to right. The 9 or 16 planes of a wide layer lie a power of two apart and compete for the same cache
+sets. So each plane is read and written a run of elements at a time.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ ROWS, RUN = 16, 64
 def kernel_tiles(weight, turned, tiles):
     """Write G g G^T of every kernel g: weight (3, 3, inputs, outputs) -> tiles (16, inputs, outputs).
 
-    turned: of the kernels turned by 180 degrees, whose convolution is the gradient of x: tiles (16, outputs, inputs).
+    turned: use the kernels turned by 180 degrees; their convolution gives the gradient of x: (16, outputs, inputs).
     """
     inputs, outputs = weight.shape[2:]
     rows, columns = (outputs, inputs) if turned else (inputs, outputs)
@@ -46,7 +46,7 @@ def kernel_tiles(weight, turned, tiles):
 
 @compiled
 def spread(g, count, result):
-    """Write G g: the first ``count`` elements of three lines -> of four."""
+    """Write G g: from the first ``count`` elements of three lines to those of four lines."""
     half = g.dtype.type(0.5)
     g0, g1, g2, r0, r1, r2, r3 = g[0], g[1], g[2], result[0], result[1], result[2], result[3]
     for k in range(count):
@@ -71,7 +71,7 @@ def kernel_gradient(tiles, grad):
 
 @compiled
 def gathered(t, count, result):
-    """Write G^T t: the first ``count`` elements of four lines -> of three."""
+    """Write G^T t: from the first ``count`` elements of four lines to those of three lines."""
     half = t.dtype.type(0.5)
     t0, t1, t2, t3, r0, r1, r2 = t[0], t[1], t[2], t[3], result[0], result[1], result[2]
     for k in range(count):

@@ -1,7 +1,7 @@
 """``definition`` as matrix products of patches (im2col), block by block: any kernel, stride and padding.
 
-The patches of a block of images, (places, k k inputs), stay in the second-level cache between the copy that makes
-them and the product that reads them (Chellapilla, Puri, Simard 2006).
+The patches of a block of images, (places, k k inputs), are copied and then multiplied while they are still in the
+second-level cache (Chellapilla, Puri, Simard 2006).
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ def convolve_backward(grad, x, weight, stride, padding, input_gradient=True):
 
 
 def patches_of_a_block(x, shape, kernel):
-    """Return space for the patches of as many images as fit in ``BLOCK_BYTES``, at least one: a function of shapes."""
+    """Return memory for the patches of the images that fit in ``BLOCK_BYTES``, at least one image."""
     image = (*shape[1:3], kernel, kernel, x.shape[3])
     images = max(1, min(len(x), BLOCK_BYTES // max(int(np.prod(image)) * x.itemsize, 1)))
     return np.empty((images, *image), x.dtype)
@@ -57,7 +57,7 @@ def gathered(x, patches, stride, padding):
 
 @compiled
 def gather(x, stride, padding, patches):
-    """Write what the kernel sees at every place: x (n, h, w, c) -> patches (n, h', w', k, k, c), zeros beyond."""
+    """Write the patch at every place: x (n, h, w, c) -> patches (n, h', w', k, k, c), zero outside the image."""
     n, height, width, c = x.shape
     _, places_down, places_along, kernel, _, _ = patches.shape
     images = x.reshape(n, height, width * c)
@@ -74,14 +74,14 @@ def gather(x, stride, padding, patches):
                         continue
                     source = images[image, row, left + start :]
                     target[:start] = 0
-                    for k in range(stop - start):  # Numba is slow with slices of slices, and compiles them for 2 s
+                    for k in range(stop - start):  # slices of slices are slow in Numba and take 2 s to compile
                         target[start + k] = source[k]
                     target[stop:] = 0
 
 
 @compiled
 def scatter_add(patches, stride, padding, x):
-    """Add every patch to where ``gather`` read it, in order of places: the transpose of ``gather``."""
+    """Add every patch to its place in x, in order of places: the transpose of ``gather``."""
     n, height, width, c = x.shape
     _, places_down, places_along, kernel, _, _ = patches.shape
     images = x.reshape(n, height, width * c)

@@ -1,4 +1,4 @@
-"""Shapes of a convolution: what fits, and what comes out."""
+"""The shapes of a convolution: checks, and the shape of the result."""
 
 
 def output_shape(x, weight, stride, padding):
@@ -11,7 +11,7 @@ def output_shape(x, weight, stride, padding):
 
 
 def check_convolution(x, weight, stride, padding, grad=None):
-    """Raise ValueError, naming the culprit, if the arrays do not fit each other. Local."""
+    """Raise ValueError if shapes, dtypes, stride or padding do not match; the error names the wrong one. Local."""
     if x.ndim != 4 or weight.ndim != 4:
         raise ValueError(f"convolution takes images (n, height, width, inputs) and a kernel (k, k, inputs, outputs), "
                          f"not {x.shape} and {weight.shape}")

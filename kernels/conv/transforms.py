@@ -1,8 +1,8 @@
 """The transforms of Winograd's convolution F(2x2, 3x3), Numba: images to 4x4 tiles and back.
 
-Each works in two passes, as the matrix products B^T d B do: down the columns of the image into four lines as long as
-an image row, then along the lines. Tiles are numbered row by row, image by image, so that element (u, v) of a row of
-tiles is contiguous; a block starts at tile row ``first``. What lies beyond the image counts as zero and is not stored.
+Each works in two passes, like the two products in B^T d B: first down the columns of the image, into four lines as long
+as an image row, then along the lines. Tiles are numbered row by row, image by image, so that element (u, v) of a row of
+tiles is contiguous. A block starts at tile row ``first``. Pixels outside the image are zero and are not stored.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
-"""``definition`` for 3x3 kernels by Winograd's F(2x2, 3x3): 16 products make a 2x2 tile of the result instead of 36.
+"""``definition`` for 3x3 kernels by Winograd's F(2x2, 3x3): a 2x2 tile of the result needs 16 products instead of 36.
 
     Y = A^T [ sum over inputs of (G g G^T) * (B^T d B) ] A        d: 4x4 tile of the image, g: 3x3 kernel
 
-(Lavin and Gray 2015, equation 8 and section 4.1). The elements (u, v) of the transformed tiles never meet, so the
-sum over inputs is 16 matrix products of (tiles, inputs) with (inputs, outputs). A, B hold 0 and +-1, G holds 0, 1 and
-+-1/2: only additions round in the transforms. The weight's gradient is the transpose of these maps:
+(Lavin and Gray 2015, equation 8 and section 4.1). Different elements (u, v) of the transformed tiles are never
+combined, so the sum over inputs is 16 matrix products of (tiles, inputs) with (inputs, outputs). A and B contain 0 and
++-1, G 0, 1 and +-1/2, so in the transforms only additions round. The weight's gradient is the transpose of these maps:
 
     g' = G^T [ sum over tiles of (B^T d B)^T (A Y' A^T) ] G
 """
@@ -19,7 +19,7 @@ BLOCK_BYTES = 2**19
 
 
 class Tiling:
-    """The 2x2 tiles of n images, cut into blocks of whole tile rows whose size depends on shapes and dtype alone."""
+    """The 2x2 tiles of n images, in blocks of whole tile rows. Block sizes depend only on shapes and dtype."""
 
     def __init__(self, shape, outputs, dtype):
         n, height, width, inputs = shape
@@ -28,7 +28,7 @@ class Tiling:
         self.rows = max(1, min(BLOCK_BYTES // max(row_bytes, 1), self.tile_rows))
 
     def buffer(self, channels, dtype):
-        """Return space for the transformed tiles of one block: (16, tiles, channels)."""
+        """Return memory for the transformed tiles of one block: (16, tiles, channels)."""
         return np.empty((16, self.rows * self.tiles_per_row, channels), dtype)
 
     def blocks(self):
@@ -41,7 +41,7 @@ class Tiling:
 def convolve(x, weight, turned=False):
     """Return the 3x3 convolution of ``x``, stride 1, padding 1 (see ``definition.convolve``). Local.
 
-    turned: with the kernel turned by 180 degrees, inputs and outputs exchanged: so x's gradient is made of y's.
+    turned: use the kernel turned by 180 degrees, with inputs and outputs swapped: this gives the gradient of x.
     """
     n, height, width, inputs = x.shape
     outputs = weight.shape[2 if turned else 3]

@@ -1,14 +1,14 @@
-"""A GPU kernel is written once, as a body for one element or for one row; nothing in it speaks of threads.
+"""A GPU kernel is written once, as a body for one element or for one row, without threads.
 
 ``@each_element`` body(row, column, *arguments) runs for every element of a (rows, columns) grid, in any order.
-``@each_row``     lane(row, lane, lanes, *arguments) returns a partial sum of a row; those of the lanes are folded in
-                  halves (lane l += lane l + lanes / 2, then + lanes / 4, ..., then + 1) and the total is given to the
-                  kernel's ``finish``. Or a partial maximum.
+``@each_row``     lane(row, lane, lanes, *arguments) returns a partial sum (or maximum) of a row. The partial sums are
+                  folded in halves (lane l += lane l + lanes / 2, then + lanes / 4, ..., then + 1), and the total is
+                  passed to the kernel's ``finish``.
 
-Both forms are deterministic: nothing is added by several threads at once, and the order of a sum is a function of
-shapes alone. The same body runs on a GPU (``ptx``), in Numba's CUDA simulator and in plain loops on the CPU (tests):
-``load`` decides. Arguments are C-contiguous device arrays, seen as flat pointers, and scalars: int, or of one NumPy
-type (``scalar``). A Python literal in a body must be an integer that meets integers: Numba makes 1 + float32 a float64.
+Both forms are deterministic: no number is written by several threads, and the order of a sum depends only on shapes.
+The same body runs on a GPU (``ptx``), in Numba's CUDA simulator and in plain loops on the CPU (tests); ``load``
+decides. Arguments are C-contiguous device arrays, seen as flat pointers, and scalars: int, or of one NumPy type
+(``scalar``). Combine Python literals only with integers: Numba turns 1 + float32 into a float64.
 """
 
 import inspect
@@ -20,10 +20,10 @@ from kernels.compiled import inlined
 
 MOST_LANES = 256
 THREADS = 256  # of a block: a power of two
-MOST_BLOCKS = 65_535  # along the grid's second axis, as CUDA has it; what is more goes along the third
+MOST_BLOCKS = 65_535  # CUDA's limit for the grid's second axis; further blocks go along the third
 
-# A thread has one element, and no loop over rows: a compiler unrolls such a loop, and counts its rounds by a division
-# of 64 bits, which takes longer than most bodies.
+# A thread computes one element, without a loop over rows: a compiler unrolls a loop and divides 64-bit numbers to count
+# its rounds, which takes longer than most bodies.
 
 ELEMENT = """
 def {name}(rows_, columns_, {names}):
@@ -56,26 +56,26 @@ FOLDS = {"+": f"{ONE} + {OTHER}", "max": f"{ONE} if {ONE} > {OTHER} else {OTHER}
 
 
 def helper(function):
-    """Return a function that bodies may call: it becomes a part of them. A decorator."""
+    """Return a function that bodies may call; it is inlined. A decorator."""
     return function if numba.config.ENABLE_CUDASIM else inlined(function)
 
 
 def scalar(array, value):
-    """Return a number in the dtype of an array, for a kernel that computes with both. Local."""
+    """Return a number in the dtype of an array, for a kernel that combines both. Local."""
     return array.dtype.type(value)
 
 
 class Kernel:
-    """A body and how it is launched. body, finish: Python functions.  template: the CUDA function around them.
+    """A body and its launcher. body, finish: Python functions.  template: the CUDA function around them.
 
-    ``kernel(rows, columns, *arguments)`` launches it on CuPy's current stream; each_row's ``columns`` are its lanes.
+    ``kernel(rows, columns, *arguments)`` launches it on CuPy's current stream. In each_row ``columns`` are the lanes.
     """
 
     threads = THREADS
 
     def __init__(self, body, template, finish=None, fold="+", partial="float64"):
         self.body, self.finish, self.template, self.partial = body, finish, template, partial
-        self.inner = body  # what the template calls
+        self.inner = body  # the template calls this name
         self.fold = FOLDS[fold]
         self.name = body.__name__
         skipped = 2 if finish is None else 3  # row, column, or row, lane, lanes
@@ -86,7 +86,7 @@ class Kernel:
     def __call__(self, rows, columns, *arguments):
         if not rows or not columns:
             return
-        kinds = tuple(["q" if type(a) is int else a.dtype.char for a in arguments])  # in one go: asked for every launch
+        kinds = tuple(["q" if type(a) is int else a.dtype.char for a in arguments])  # quick: this runs for every launch
         function = self.launchers.get(kinds)
         if function is None:
             told = tuple(map(kind_of, arguments))
@@ -94,9 +94,9 @@ class Kernel:
         function(*self.shape(rows, columns), (rows, columns, *arguments))
 
     def shape(self, rows, columns):
-        """Return (grid, block) for CUDA: how many blocks along each axis, and how many threads each has.
+        """Return (grid, block) for CUDA: the numbers of blocks, and of threads in a block, along each axis.
 
-        Raises ValueError for lanes that cannot be folded in halves.
+        Raises ValueError if the number of lanes cannot be folded in halves.
         """
         if self.finish is not None:
             if columns > MOST_LANES or columns & (columns - 1):
@@ -113,12 +113,12 @@ class Kernel:
         return self.filled(self.template)
 
     def filled(self, template):
-        """Return a template with this kernel's names in it."""
+        """Return a template with this kernel's names filled in."""
         return template.format(name=self.name, names=", ".join(self.names), most=MOST_LANES, fold=self.fold,
                                partial=self.partial)
 
     def dtypes(self, kinds, convert=np.dtype) -> dict:
-        """Return NAME_dtype -> element type of each array argument, and of two more, for templates that make arrays."""
+        """Return NAME_dtype -> element type of each array argument, and of two more, for templates with arrays."""
         found = {name: kind[0] for name, kind in zip(self.names, kinds) if kind[1:]} | {"float64": "d", "int64": "q"}
         return {f"{name}_dtype": convert(np.dtype(char)) for name, char in found.items()}
 
@@ -131,7 +131,7 @@ def each_element(body):
 def each_row(finish, fold="+", partial="float64"):
     """Return a kernel of a lane's partial sum, whose total goes to ``finish(row, total, *arguments)``. A decorator.
 
-    fold: "+" or "max".  partial: the partial sums' dtype: "float64", "int64", or that of the array argument so named.
+    fold: "+" or "max".  partial: dtype of the partial sums: "float64", "int64", or the name of an array argument.
     """
     return lambda body: Kernel(body, ROW, finish, fold, partial)
 
@@ -144,10 +144,10 @@ def kind_of(argument) -> str:
 
 
 def load(kernel, kinds):
-    """Return what launches a kernel for arguments of these kinds: function(grid, block, arguments). Local.
+    """Return the launcher of a kernel for arguments of these kinds: function(grid, block, arguments). Local.
 
-    Tests put another way to run kernels here.
+    Tests replace this function to run kernels without a GPU.
     """
-    from kernels.cuda import ptx  # asks for CUDA's compiler, which only a machine with a GPU needs
+    from kernels.cuda import ptx  # needs CUDA's compiler, which only machines with a GPU have
 
     return ptx.load(kernel, kinds)

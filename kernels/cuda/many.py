@@ -1,7 +1,7 @@
-"""Several small arrays in one launch: to ask for a launch takes the host longer than a GPU takes for a small array.
+"""Several small arrays in one launch. A launch of a small array takes longer on the host than on the GPU.
 
 ``@each_of_many(own)`` body(number, place, *own arguments, *shared arguments) runs for every element ``place`` of every
-array ``number``; the first ``own`` of its arguments are the array's own (arrays or scalars), the others all have alike.
+array ``number``. The first ``own`` arguments (arrays or scalars) belong to one array; all arrays share the others.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from kernels.compiled import compiled
 from kernels.cuda.kernel import Kernel
 
 MANY = 8  # arrays of a launch
-MOST_IDLE = 2**20  # threads of a launch beyond the ends of its arrays
+MOST_IDLE = 2**20  # the most idle threads of a launch, past the ends of its arrays
 
 ALL = """
 def {name}(number_, place_, {names}):
@@ -27,7 +27,7 @@ def {name}(rows_, columns_, {names}):
 """
 BRANCH = """    if number_ == {k} and place_ < size{k}_:
         body(first_ + {k}, place_, {arguments})"""
-# On a GPU the branches are the kernel itself: Numba makes no call of more than 30 arguments a part of its caller.
+# On a GPU the kernel itself has the branches: Numba does not inline a call with more than 30 arguments.
 
 
 class ManyKernel(Kernel):
@@ -64,7 +64,7 @@ def each_of_many(own):
 
 
 def groups(items):
-    """Yield (number of the first, consecutive items for one launch): of like kinds, and of sizes not too unlike."""
+    """Yield (number of the first, consecutive items for one launch): items of equal kinds and similar sizes."""
     kinds = [tuple([getattr(one, "dtype", None) for one in item[1:]]) for item in items]
     first, most, total = 0, 0, 0
     for number, (size, *_) in enumerate(items):

@@ -1,9 +1,9 @@
-"""Kernels as PTX: compiled by Numba and NVIDIA's libNVVM, kept on disk, loaded and launched by CuPy.
+"""Kernels as PTX: compiled by Numba and NVIDIA's libNVVM, cached on disk, loaded and launched by CuPy.
 
-Numba's own launcher looks at every argument anew, which costs more than a small kernel runs; CuPy's passes pointers.
-No addition is joined with a multiplication to one operation that rounds once, or the bits would not be those of the
-definition: libNVVM is told so, and the driver's assembler too, which joins none written with its rounding (``add.rn``).
-No GPU is needed to compile.
+Numba's own launcher inspects every argument at each call, which takes longer than a small kernel. CuPy's launcher
+passes pointers. Additions are never fused with multiplications, because fused operations round once and would give
+other bits than the definition. An option of libNVVM forbids it; the driver's assembler does not fuse instructions with
+explicit rounding (``add.rn``). Compilation needs no GPU.
 """
 
 import contextlib
@@ -44,12 +44,12 @@ def load(kernel, kinds):
 
 
 def entry_of(text: str) -> str:
-    """Return the name under which PTX holds its kernel."""
+    """Return the name of the kernel in its PTX."""
     return ENTRY.search(text).group(1)
 
 
 def kept(kernel, kinds):
-    """Return (PTX, its file): compiled now, or by an earlier process from these very sources. Local."""
+    """Return (PTX, its file): compiled now, or by an earlier process from the same sources. Local."""
     for folder in (HERE, Path(tempfile.gettempdir()) / f"refimpl-{os.getuid()}"):
         path = folder / f"{kernel.body.__module__}.{kernel.name}-{CUDA_SOURCES}-{digest(*kinds)}.ptx"
         if path.exists():
@@ -58,11 +58,11 @@ def kept(kernel, kinds):
             folder.mkdir(exist_ok=True)
             mine = path.with_suffix(f".{os.getpid()}")
             mine.touch()
-        except OSError:  # an installation for reading only
+        except OSError:  # a read-only installation
             continue
         text = compiled_text(kernel, kinds)
         mine.write_text(text)
-        mine.rename(path)  # whole, or not there
+        mine.rename(path)  # atomic: other processes never see a part of the file
         return text, path
     raise RuntimeError(f"{HERE} and {folder} cannot be written: kernels for a GPU are kept in one of them")
 
@@ -87,7 +87,7 @@ def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
 
 @contextlib.contextmanager
 def rounding_each():
-    """Let libNVVM join no multiplication with an addition: Numba 0.68 and numba-cuda have no option for it."""
+    """Forbid libNVVM to fuse multiplications with additions: Numba 0.68 and numba-cuda have no option for this."""
     given = nvvm.compile_ir
     nvvm.compile_ir = functools.partial(given, fma=False)
     try:
@@ -98,7 +98,7 @@ def rounding_each():
 
 @contextlib.contextmanager
 def row_stack():
-    """Lend NumPy a name that numba-cuda 0.30 reads when it first compiles, and that NumPy 2.5 has no more."""
+    """Give NumPy a name that numba-cuda 0.30 reads at its first compilation. NumPy 2.5 removed this name."""
     missing = not hasattr(np, "row_stack")
     if missing:
         np.row_stack = np.vstack

@@ -1,4 +1,4 @@
-"""What is done with each of several arrays, on a GPU in few launches: copied, added, scaled, aligned."""
+"""Copy, add, scale or align each of several arrays; on a GPU in few launches."""
 
 import numpy as np
 
@@ -7,17 +7,17 @@ from kernels.each import cuda
 
 
 def copy_each(targets, sources):
-    """Write each source to its target: lists of arrays of like shapes. Local."""
+    """Write each source to its target. targets, sources: lists of arrays of equal shapes. Local."""
     _each(targets, sources, cuda.copy_elements, lambda target, source: target.__setitem__(..., source))
 
 
 def add_each(targets, sources):
-    """Add each source to its target: lists of arrays of like shapes. Local."""
+    """Add each source to its target. targets, sources: lists of arrays of equal shapes. Local."""
     _each(targets, sources, cuda.add_elements, lambda target, source: target.__iadd__(source))
 
 
 def scaled_each(arrays, factor) -> list:
-    """Return each array times a factor, rounded to its dtype first: new arrays. Local."""
+    """Return new arrays: each array times the factor, which is first rounded to the array's dtype. Local."""
     if not all(is_float_cuda(array) and array.flags.c_contiguous for array in arrays):
         return [array * array.dtype.type(factor) for array in arrays]
     targets = [array_module(array).empty_like(array) for array in arrays]
@@ -27,7 +27,7 @@ def scaled_each(arrays, factor) -> list:
 
 
 def aligned_each(arrays: dict) -> dict:
-    """Return the arrays ``aligned`` (see ``kernels.arrays``), with all copies in one piece. Local."""
+    """Return the arrays ``aligned`` (see ``kernels.arrays``), with all copies in one allocation. Local."""
     moved = {name: array for name, array in arrays.items()
              if not isinstance(array, np.ndarray) and (array.data.ptr - array.data.mem.ptr) % ALIGNMENT}
     if not moved:

@@ -1,4 +1,4 @@
-"""A sum of float64 numbers that no order can change, as digits of one long integer."""
+"""An exact sum of float64 numbers, as digits of one long integer. It does not depend on the order."""
 
 from kernels.arrays import is_numpy
 from kernels.exact_sum import cuda, definition

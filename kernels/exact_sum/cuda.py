@@ -1,4 +1,4 @@
-"""The digits of ``definition`` on a GPU: each is summed by threads of its own, from the numbers' bits. One launch.
+"""The digits of ``definition`` on a GPU, in one launch. For each digit its own threads add up the numbers' bits.
 
 A float64's bits are its sign, 11 bits of exponent e and 52 of mantissa m: (2**52 + m) * 2**(e - 1075), or
 m * 2**-1074 for e = 0. Integers are added, so any number of threads gives the same digits.
@@ -17,7 +17,7 @@ INFINITE = 0x7FF
 
 
 def digits_of(values):
-    """See ``definition.digits_of``: the result is on the host, which waits for it."""
+    """See ``definition.digits_of``. The host waits for the result."""
     *digits, infinite = digits_there(values).get()
     if infinite:
         raise ValueError(NOT_FINITE)
@@ -25,9 +25,9 @@ def digits_of(values):
 
 
 def digits_there(values):
-    """Return the digits of the exact sum of float64 values on a GPU: (68,) int64, there too, and nobody waits. Local.
+    """Return the digits of the exact sum of float64 values on a GPU: (68,) int64, on the GPU, without waiting. Local.
 
-    The last counts values that are not finite: if there are any, the sum has no digits.
+    The last entry counts values that are not finite. If it is not 0, the digits have no meaning.
     """
     xp = array_module(values)
     digits = xp.empty(DIGITS + 1, np.int64)
@@ -43,7 +43,7 @@ def note_digit(digit, total, count, values, digits):
 
 @each_row(note_digit, partial="int64")
 def add_digit(digit, lane, lanes, count, values, digits):
-    """Return what every lanes-th value adds to a digit; for the one beyond the last, how many are not finite."""
+    """Return the sum of a digit over every lanes-th value; past the last digit, the count of values not finite."""
     total = np.int64(0)
     for i in range(lane, count, lanes):
         bits = values[i]

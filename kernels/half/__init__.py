@@ -16,7 +16,7 @@ def decode(half, out):
 
 
 def add(into, other):
-    """Add halves, or float32 that are rounded first, to ``into``, contiguous, and round. Local."""
+    """Add halves, or float32 values that are rounded first, to ``into``, contiguous, and round. Local."""
     _version(into, other).add(into.reshape(-1), other.reshape(-1))
 
 

@@ -6,7 +6,7 @@ from kernels.arrays import array_module
 def encode(values, out):
     """Round float32 to the nearest half, ties to even: (n,) -> out (n,), in place.
 
-    out: float16 (fp16), or uint16, the upper 16 bits of a float32 (bf16). Beyond the largest number lies infinity.
+    out: float16 (fp16), or uint16, the upper 16 bits of a float32 (bf16). Larger numbers become infinity.
     """
     xp = array_module(values, out)
     if out.dtype == xp.float16:
@@ -18,7 +18,7 @@ def encode(values, out):
 
 
 def decode(half, out):
-    """Write what halves stand for: (n,) -> out (n,) float32, exactly."""
+    """Convert halves to float32, exactly: (n,) -> out (n,)."""
     xp = array_module(half, out)
     out[...] = half if half.dtype == xp.float16 else (half.astype(xp.uint32) << 16).view(xp.float32)
 

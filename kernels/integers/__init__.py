@@ -1,4 +1,4 @@
-"""Gradients as integers with a power of two as scale: sums of them are exact, in any order."""
+"""Gradients as integers with a power of two as scale: their sums are exact in any order."""
 
 from kernels.arrays import is_numpy
 from kernels.integers import definition, fast

@@ -5,7 +5,7 @@ from kernels.random.definition import uniform
 
 
 def encode(values, exponent, key, out):
-    """Write floor(x 2^exponent + u), u of the sequence ``key``: (n,) float32 -> out (n,) integers, that must hold them.
+    """Write floor(x 2^exponent + u), u of the sequence ``key``: (n,) float32 -> out (n,) integers, without overflow.
 
     Its expectation is x 2^exponent.
     """

@@ -1,4 +1,4 @@
-"""Integers with a power of two as scale in Numba: one pass, nothing in between. Same bits as ``definition``."""
+"""Integers with a power of two as scale in Numba: one pass without temporary arrays. Same bits as ``definition``."""
 
 import numpy as np
 

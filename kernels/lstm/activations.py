@@ -1,4 +1,4 @@
-"""Sigmoid and tanh that LLVM can vectorise: no call, no branch, no table.
+"""Sigmoid and tanh that LLVM can vectorise: they have no call, no branch and no table.
 
 exp(x) = 2^n exp(r),  n = round(x / ln 2),  |r| <= ln(2) / 2.  In float32 exp(r) - 1 is a polynomial and 2^n is built
 from bits; in float64 the C library's exp and tanh are used, which are slow and exact to an ULP.
@@ -13,7 +13,7 @@ from numba.extending import overload
 
 from kernels.compiled import compiled
 
-ROUND = np.float32(1.5 * 2**23)  # adding it rounds to an integer, which then stands in the low bits
+ROUND = np.float32(1.5 * 2**23)  # adding it rounds to an integer, in the low bits of the sum
 LOG2E = np.float32(1 / math.log(2))
 LN2_HIGH = np.float32(0.693359375)  # nine bits: its product with an integer below 2^15 is exact
 LN2_LOW = np.float32(math.log(2) - 0.693359375)

@@ -1,8 +1,9 @@
 """The cell of ``definition`` on a GPU: one launch forward, one backward, a thread for each element of the state.
 
-Rows are streams here: gates are (streams, 4 * hidden), as products make and read them without a transpose.
+Rows are streams here: gates are (streams, 4 * hidden), so that products need no transpose.
 
-exp and tanh are CUDA's (libdevice: 1 and 2 ULPs at most), so activations are not NumPy's bits; everything else is.
+exp and tanh are CUDA's (libdevice: 1 and 2 ULPs at most), so activations differ from NumPy's in the last bits. All
+other operations give the same bits.
 """
 
 import math
@@ -11,7 +12,7 @@ from kernels.arrays import array_module
 from kernels.cuda import each_element, helper, scalar
 from kernels.lstm.definition import FORGET_BIAS
 
-PARTS = 32  # sums of rows at once
+PARTS = 32  # sums of rows, computed in parallel
 
 
 def cell_forward(gates, bias, c, c_next, tanh_c, m):
@@ -45,7 +46,7 @@ def sigmoid(x, one):
 
 @each_element
 def cell_of(stream, unit, hidden, one, forget_bias, bias, gates, c, c_next, tanh_c, m):
-    """Replace the four gates of one element of the state by their activations; write the state after it, and m."""
+    """Replace the four gates of one element of the state by their activations; write the next state, and m."""
     at, first = stream * hidden + unit, 4 * stream * hidden + unit
     i = sigmoid(gates[first] + bias[unit], one)
     j = math.tanh(gates[first + hidden] + bias[hidden + unit])
@@ -64,7 +65,7 @@ def cell_of(stream, unit, hidden, one, forget_bias, bias, gates, c, c_next, tanh
 
 @each_element
 def gradient_of_cell(stream, unit, hidden, one, dm, dc, activations, c, tanh_c, dgates):
-    """Write the gradients of the four gates of one element of the state, and replace dc by that before the step."""
+    """Write the gradients of the four gates of one element of the state; replace dc by the one before the step."""
     at, first = stream * hidden + unit, 4 * stream * hidden + unit
     i, j = activations[first], activations[first + hidden]
     f, o = activations[first + 2 * hidden], activations[first + 3 * hidden]
@@ -79,7 +80,7 @@ def gradient_of_cell(stream, unit, hidden, one, dm, dc, activations, c, tanh_c, 
 
 @each_element
 def add_every(part, column, parts, count, width, zero, rows, total):
-    """Write the sum of a column over rows part, part + parts, ...: four fetched at once, added one after the other."""
+    """Write the sum of a column over rows part, part + parts, ...; it loads four at once and adds them in turn."""
     value, row = zero, part
     while row + 3 * parts < count:
         at, step = row * width + column, parts * width

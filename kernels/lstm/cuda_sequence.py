@@ -1,7 +1,7 @@
-"""``sequence`` on a GPU: of each step only what needs the one before it, and everything else at once.
+"""``sequence`` on a GPU: each step computes only what depends on the previous step; the rest is one product.
 
-Rows are streams: no array is transposed, as cuBLAS takes a transpose by a flag. A step forward is a product added to
-the inputs' part, the cell, and the projection; a step backward likewise: three launches each.
+Rows are streams. No array is transposed, because cuBLAS has a flag for this. A forward step has three launches: a
+product added to the inputs' part, the cell, and the projection. A backward step has three launches, too.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from kernels.lstm.feedback import fed_rows
 
 @dataclass
 class CudaTape:
-    """What the backward pass reads: a slice a step; valid until the workspace is used again.
+    """The arrays that the backward pass reads, a slice for each step; valid until the workspace is used again.
 
     x: (time, streams, inputs).  h: (time + 1, streams, width) and c: (time + 1, streams, hidden), beginning with the
     state before the first step.  activations: (time, streams, 4 * hidden).  tanh_c, m: (time, streams, hidden).
@@ -42,7 +42,7 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, work, ended, feedback):
     m = h[1:] if projection is None else work.array("m", (time, streams, hidden), x)
     gates, tanh_c = work.array("gates", (time, streams, 4 * hidden), x), work.array("tanh_c", m.shape, x)
     ended = [None if gone is None else xp.asarray(gone) for gone in ended]
-    x = xp.ascontiguousarray(x) if feedback is None else xp.array(x, order="C")  # which feedback writes to
+    x = xp.ascontiguousarray(x) if feedback is None else xp.array(x, order="C")  # feedback writes to x
     tape = CudaTape(x, h, c, gates, tanh_c, m, work, ended, feedback)
     h[0], c[0] = h0, c0
     given = inputs if feedback is None else inputs - feedback.columns
@@ -79,9 +79,9 @@ def lstm_backward(dh, tape, kernel, projection, initial, last):
 
 
 def steps_backward(dh, tape, kernel, projection, initial, last):
-    """Walk back in time: return the gradients with respect to each h, to the gates, and to c0 and h0 (or None).
+    """Go back in time: return the gradients of each h, of the gates, and of c0 and h0 (or None).
 
-    Result: as dh; as the activations; as c0 and h0.
+    Shapes of the results: as dh; as the activations; as c0 and h0.
     """
     xp, work, time = array_module(dh), tape.workspace, len(dh)
     total, dgates = work.array("dh", dh.shape, dh), work.array("dgates", tape.activations.shape, dh)

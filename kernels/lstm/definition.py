@@ -33,7 +33,7 @@ def cell_forward(gates, bias, c, c_next, tanh_c, m):
 
 
 def cell_backward(dm, dc, activations, c, tanh_c, dgates):
-    """Apply the cell's transpose: write dgates, and replace dc (with respect to c') by that with respect to c.
+    """Apply the cell's transpose: write dgates, and replace dc (the gradient of c') by the gradient of c.
 
     dm, dc, c, tanh_c: (hidden, streams).  activations, dgates: (4 * hidden, streams).
     """
@@ -53,7 +53,7 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, lengths=None, feedback=Non
 
     x: (time, streams, inputs).  kernel: (inputs + width, 4 * hidden).  bias: (4 * hidden,).
     projection: (hidden, width), or None for width == hidden.  c0: (streams, hidden).  h0: (streams, width).
-    lengths: (streams,) steps of each stream: later ones leave its state as it is; None: all have ``time``.
+    lengths: (streams,) steps of each stream; later steps do not change its state; None: all have ``time``.
     feedback: its ``forward(t, h)`` gives the last columns of x in step t + 1 (see ``sequence.Feedback``); None: none.
     """
     xp = array_module(x, kernel)

@@ -1,7 +1,7 @@
-"""The cell of ``definition`` in Numba: its bits, but for sigmoid and tanh.
+"""The cell of ``definition`` in Numba, with the same bits except in sigmoid and tanh.
 
-Loops run over flat pieces of a gate: long whatever the number of streams, and short enough for the first-level cache.
-They are many because LLVM vectorises a loop only if it can check cheaply that no array overlaps another.
+Loops run over flat pieces of a gate. These are long even for few streams, and short enough for the first-level cache.
+There are many loops, because LLVM vectorises a loop only if it can check cheaply that no arrays overlap.
 """
 
 from kernels.compiled import compiled
@@ -85,7 +85,7 @@ def transpose(matrix, out):
     for top in range(0, whole_rows, TILE):
         for left in range(0, whole_columns, TILE):
             tile, to = matrix[top:top + TILE, left:left + TILE], out[left:left + TILE, top:top + TILE]
-            for column in range(TILE):  # a constant: unrolled into registers
+            for column in range(TILE):  # a constant, so the loop is unrolled into registers
                 for row in range(TILE):
                     to[column, row] = tile[row, column]
     for row in range(rows):

@@ -1,27 +1,27 @@
-"""Feedback: a part of an LSTM's input that its own output makes, as attention does (Luong et al. 2015, input feeding)."""
+"""Feedback: a part of an LSTM's input that depends on its output, as in attention (Luong et al. 2015)."""
 
 from typing import Protocol
 
 
 class Feedback(Protocol):
-    """What of an LSTM's output goes into its next input, in its last ``columns``: attention, for one."""
+    """Computes the last ``columns`` of an LSTM's next input from its output, as attention does."""
 
     columns: int
 
     def forward(self, t, h):
-        """Return these columns of step t + 1, (streams, columns), made of h_t: (streams, width).
+        """Return these columns of step t + 1, (streams, columns), from h_t: (streams, width).
 
-        Asked after the last step too, where nobody reads the answer.
+        It is also called after the last step; the result is then not used.
         """
 
     def backward(self, t, d):
-        """Return the gradient with respect to h_t: (streams, width); asked from the last step to the first.
+        """Return the gradient of h_t: (streams, width). It is called from the last step to the first.
 
-        d: with respect to what ``forward`` returned, (streams, columns); None for the last step.
+        d: the gradient of the result of ``forward``, (streams, columns); None for the last step.
         """
 
 
 def fed_rows(kernel, width, feedback):
-    """Return the kernel's rows for what feedback writes into x: (columns, 4 * hidden). Local."""
+    """Return the kernel's rows for the columns that feedback writes: (columns, 4 * hidden). Local."""
     inputs = len(kernel) - width
     return kernel[inputs - feedback.columns:inputs]

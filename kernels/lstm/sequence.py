@@ -1,8 +1,8 @@
-"""``definition.lstm_forward`` fast, and its gradients: of these, what waits for no other step is one product over all.
+"""A fast ``definition.lstm_forward`` and its gradients. Parts that do not depend on other steps are one product.
 
-Inside, columns are streams: a step's gates are (4 * hidden, streams). Its products then have the weights on the left,
-which BLAS packs about twice as fast for few streams, and the cell's loops are long whatever the number of streams.
-On a GPU neither holds: see ``cuda_sequence``.
+Inside, columns are streams: a step's gates are (4 * hidden, streams). So the weights are on the left in products, which
+BLAS packs about twice as fast for few streams, and the cell's loops are long for any number of streams. Neither helps
+on a GPU: see ``cuda_sequence``.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from kernels.lstm.feedback import Feedback, fed_rows
 
 
 class Workspace:
-    """Arrays kept from call to call, so that a step of training touches no fresh memory."""
+    """Arrays that are reused from call to call, so that a step of training needs no new memory."""
 
     def __init__(self):
         self.arrays = {}
 
     def array(self, name: str, shape, like):
-        """Return an uninitialised array of ``shape`` with the dtype and device of ``like``; the same one next time."""
+        """Return an uninitialised array with the dtype and device of ``like``; the next call returns the same array."""
         kept = self.arrays.get(name)
         if kept is None or kept.shape != tuple(shape) or kept.dtype != like.dtype or type(kept) is not type(like):
             kept = self.arrays[name] = array_module(like).empty(shape, dtype=like.dtype)
@@ -31,12 +31,12 @@ class Workspace:
 
 @dataclass
 class Tape:
-    """What the backward pass reads: one slice a step; valid until the workspace is used again.
+    """The arrays that the backward pass reads, a slice for each step; valid until the workspace is used again.
 
-    xh: (time + 1, streams, inputs + width), the input of each step beside h before it; the last holds the last h alone.
+    xh: (time + 1, streams, inputs + width), the input of each step and h before it; the last slice has only the last h.
     activations: (time, 4 * hidden, streams).  tanh_c, m: (time, hidden, streams).
     c: (time + 1, hidden, streams), beginning with the state before the first step.
-    ended: of each step, the streams that have ended before it: (k,) int64, or None if none has.
+    ended: for each step, the streams that have ended before it: (k,) int64, or None.
     """
 
     xh: Any
@@ -61,11 +61,11 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None, lengths=No
     gates = [x_t, h] @ kernel + bias;  c, m = cell(gates, c);  h = m @ projection
 
     x: (time, streams, inputs).  kernel: (inputs + width, 4 * hidden), gates i, j, f, o.  bias: (4 * hidden,).
-    projection: (hidden, width), or None for none (width == hidden).  c0: (streams, hidden).  h0: (streams, width).
-    lengths: (streams,) ints on the host, steps of each stream: later ones leave its state as it is; None: ``time``.
-    feedback: what writes the last columns of x from step 1 on; None: x is given.
-    h: (time, streams, width), a view of the tape, overwritten by the next call with the same workspace; the state to
-    carry on is ``tape.last_state()``. Raises ValueError if shapes or dtypes do not fit.
+    projection: (hidden, width), or None (width == hidden).  c0: (streams, hidden).  h0: (streams, width).
+    lengths: (streams,) ints on the host, steps of each stream; later steps do not change its state; None: ``time``.
+    feedback: writes the last columns of x from step 1 on; None: x is complete.
+    h: (time, streams, width), a view of the tape, which the next call with the same workspace overwrites. The state
+    for the next window is ``tape.last_state()``. Raises ValueError if shapes or dtypes do not match.
     Source: definition.lstm_forward.
     """
     check_shapes(x, kernel, bias, projection, c0, h0, lengths)
@@ -83,7 +83,7 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None, lengths=No
     h, cell = tape.xh[:, :, inputs:], fast if is_numpy(x, c0) else definition
     tape.xh[:-1, :, :inputs], tape.c[0], h[0] = x, c0.T, h0
     weights = kernel.T
-    if is_numpy(kernel):  # BLAS reads a copy twice as fast as a transposed view; to cuBLAS they are the same
+    if is_numpy(kernel):  # BLAS reads a copy twice as fast as a transposed view; for cuBLAS both are equal
         transpose(kernel, weights := work.array("weights", kernel.shape[::-1], x))
     for t in range(time):
         gates, m = tape.activations[t], tape.m[t]
@@ -106,9 +106,10 @@ def lstm_backward(dh, tape, kernel, projection, initial=False, last=None):
     """Return (dx, dkernel, dbias, dprojection, dc0, dh0) for a sequence that ``lstm_forward`` ran. Local.
 
     dh: (time, streams, width), with respect to every h.
-    initial: whether the state before the first step is wanted; else dc0 and dh0 are None, and a product is saved.
-    last: (dc, dh), with respect to ``tape.last_state()``; None: it is unused (truncated).
-    Every result is a new array; dprojection is None where projection is. Where feedback wrote x, dx is what it read.
+    initial: whether to compute dc0 and dh0; else they are None, which saves a product.
+    last: (dc, dh), the gradient of ``tape.last_state()``; None: the state is not used (truncated).
+    Every result is a new array; dprojection is None if projection is. In the columns of feedback, dx is the gradient
+    that feedback has read.
     """
     if is_float_cuda(dh, kernel):
         return cuda_sequence.lstm_backward(dh, tape, kernel, projection, initial, last)
@@ -132,10 +133,10 @@ def lstm_backward(dh, tape, kernel, projection, initial=False, last=None):
 
 
 def steps_backward(dh, tape, kernel, projection, initial, last):
-    """Walk back in time: return the gradients with respect to each h, to the gates by row, and to c0 and h0.
+    """Go back in time: return the gradients of each h, of the gates by row, and of c0 and h0.
 
-    Result: (time, streams, width), filled only if there is a projection; (4 * hidden, time * streams); and
-    (streams, hidden), (streams, width) or None, None.
+    Shapes of the results: (time, streams, width), filled only if there is a projection; (4 * hidden, time * streams);
+    (streams, hidden) and (streams, width), or None and None.
     """
     xp, work = array_module(dh), tape.workspace
     (time, streams, width), hidden = dh.shape, tape.c.shape[1]
@@ -170,7 +171,7 @@ def steps_backward(dh, tape, kernel, projection, initial, last):
 
 
 def state_gradients(last, hidden, width, streams, like):
-    """Return new arrays of the gradients with respect to the last c and h, turned: (hidden, streams), (width, streams).
+    """Return new arrays of the gradients of the last c and h, transposed: (hidden, streams), (width, streams).
 
     last: (dc, dh), or None for zeros.
     """
@@ -181,7 +182,7 @@ def state_gradients(last, hidden, width, streams, like):
 
 
 def ended_streams(lengths, time):
-    """Return, for each step, the streams that have ended before it: (k,) int64, or None where none has. Local."""
+    """Return, for each step, the streams that have ended before it: (k,) int64, or None. Local."""
     if lengths is None:
         return [None] * time
     ended = [np.flatnonzero(np.asarray(lengths) <= t) for t in range(time)]
@@ -189,7 +190,7 @@ def ended_streams(lengths, time):
 
 
 def check_shapes(x, kernel, bias, projection, c0, h0, lengths):
-    """Raise ValueError naming the array whose shape does not follow from x, c0 and h0."""
+    """Raise ValueError, which names the array, if a shape or dtype does not follow from x, c0 and h0."""
     (_, streams, inputs), hidden, width = x.shape, c0.shape[-1], h0.shape[-1]
     expected = {"kernel": (kernel, (inputs + width, 4 * hidden)), "bias": (bias, (4 * hidden,)),
                 "c0": (c0, (streams, hidden)), "h0": (h0, (streams, width))}
@@ -218,8 +219,8 @@ def transpose(matrix, out):
 def transposed_product(left, right, space, out):
     """Write ``(left @ right).T`` to ``out``. Local.
 
-    BLAS is faster with both factors as they lie in memory: the result, made in ``space()``, is turned over, which costs
-    less than it gains.
+    BLAS is faster if neither factor is transposed. So the product is written to ``space()`` and then transposed, which
+    costs less.
     """
     if is_numpy(left, right):
         transpose(array_module(left).matmul(left, right, out=space()), out)

@@ -1,4 +1,4 @@
-"""Batch normalisation of images, layout (n, height, width, channels), with an optional ReLU behind it."""
+"""Batch normalisation of images, layout (n, height, width, channels), with an optional ReLU after it."""
 
 from kernels.arrays import version_for
 from kernels.norm import cuda, definition, fast

@@ -1,6 +1,6 @@
-"""``definition`` on a GPU: element for element its operations; only the order of the float64 sums differs.
+"""``definition`` on a GPU: the same operations on each element; only the order of the float64 sums differs.
 
-A channel's sum is made in two launches: ``PARTS`` threads a channel add up places PARTS apart, then those are folded.
+A channel's sum takes two launches: ``PARTS`` threads add up places PARTS apart, then their sums are folded.
 """
 
 import math
@@ -106,7 +106,7 @@ def add_gradients(part, channel, parts, places, channels, relu, zero, grad, x, y
 @each_element
 def gradient_of_places(place, channel, channels, relu, one, zero, epsilon, places, grad, x, y, mean, variance, scale,
                        total, grad_x, grad_scale):
-    """Write the gradient of an element, and once for all places that of the channel's scale."""
+    """Write the gradient of an element, and once for all places the gradient of the channel's scale."""
     inverse = one / math.sqrt(variance[channel] + epsilon)
     offset_gradient, scale_gradient = total[channel], inverse * total[channels + channel]
     if place == 0:

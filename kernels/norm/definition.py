@@ -1,6 +1,6 @@
 """Plain array code for batch normalisation: the oracle, never optimised (Ioffe and Szegedy 2015).
 
-Sums over images and pixels are accumulated in float64, whatever the images' dtype.
+Sums over images and pixels are accumulated in float64 for every dtype.
 """
 
 from kernels.arrays import array_module
@@ -12,8 +12,8 @@ PLACES = (0, 1, 2)
 def channel_statistics(x):
     """Return mean_c = sum x_c / m and variance_c = sum (x_c - mean_c)^2 / m over the m places of channel c.
 
-    x: (n, height, width, c).  mean, variance: (c,), dtype of x. The variance is the population's (divisor m), which
-    is what normalises; PyTorch keeps m / (m - 1) times that as its running variance.
+    x: (n, height, width, c).  mean, variance: (c,), dtype of x. The variance has divisor m (the
+    population's); PyTorch's running variance is m / (m - 1) times as large.
     """
     xp = array_module(x)
     places = x.size // x.shape[3]
@@ -39,13 +39,13 @@ def normalize(x, mean, variance, scale, offset, epsilon, relu=False):
 
 
 def normalize_backward(grad, x, y, mean, variance, scale, epsilon, relu=False):
-    """Return the gradients of x, scale and offset, where mean and variance are those of x itself.
+    """Return the gradients of x, scale and offset, for mean and variance computed from x.
 
     g = grad, with ``relu`` only where y > 0;  s = 1 / sqrt(variance + epsilon);  m places
     offset' = sum g        scale' = s * sum g (x - mean)
     x' = scale s (g - offset' / m - (x - mean) s scale' / m)
 
-    grad, x, y: (n, height, width, c); y is what ``normalize`` returned, read only with ``relu``.
+    grad, x, y: (n, height, width, c); y is the result of ``normalize``, read only with ``relu``.
     """
     xp = array_module(grad, x)
     places = x.size // x.shape[3]

@@ -1,7 +1,7 @@
-"""``definition`` in Numba: element for element its operations; only the order of the float64 sums differs.
+"""``definition`` in Numba: the same operations on each element; only the order of the float64 sums differs.
 
-Every image is read once a pass, and nothing is written but the result. Sums go place by place, ``GROUP`` places at
-once, so that the accumulators are not stored after every one.
+Every pass reads each image once and writes only the result. Sums go place by place, ``GROUP`` places at once, so that
+the accumulators are stored less often.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ GROUP = 4
 
 
 def as_rows(x):
-    """Return the images as (places, channels), a view where they are contiguous."""
+    """Return the images as (places, channels), a view if they are contiguous."""
     return np.ascontiguousarray(x).reshape(-1, x.shape[3])
 
 

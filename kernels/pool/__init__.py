@@ -5,7 +5,7 @@ from kernels.pool import cuda, definition, fast
 
 
 def max_pool(x):
-    """Return the largest of every window (see ``definition.max_pool``). Local. Raises ValueError without a window."""
+    """Return the maximum of every window (see ``definition.max_pool``). Local. Raises ValueError for smaller images."""
     _check(x)
     return version_for(fast, cuda, definition, x).max_pool(x)
 

@@ -29,7 +29,7 @@ def larger(a, b):
 
 @helper
 def first_of(window, channel, height, width, channels):
-    """Return where a window's first element lies: window = (image * (height // 2) + i) * (width // 2) + j."""
+    """Return the index of a window's first element: window = (image * (height // 2) + i) * (width // 2) + j."""
     above, j = divided(window, width >> 1)
     image, i = divided(above, height >> 1)
     return ((image * height + 2 * i) * width + 2 * j) * channels + channel
@@ -37,7 +37,7 @@ def first_of(window, channel, height, width, channels):
 
 @each_element
 def largest(window, channel, height, width, channels, x, y):
-    """Write the largest of a window."""
+    """Write the maximum of a window."""
     at = first_of(window, channel, height, width, channels)
     under = at + width * channels
     y[window * channels + channel] = larger(larger(x[at], x[at + channels]), larger(x[under], x[under + channels]))
@@ -45,7 +45,7 @@ def largest(window, channel, height, width, channels, x, y):
 
 @each_element
 def to_the_largest(window, channel, height, width, channels, zero, grad, x, grad_x):
-    """Write the gradient of a window's elements: that of its largest is the window's, the others' 0."""
+    """Write the gradients of a window's elements: the largest gets the window's gradient, the others 0."""
     at = first_of(window, channel, height, width, channels)
     under = at + width * channels
     a, b, c, d = x[at], x[at + channels], x[under], x[under + channels]

@@ -13,7 +13,7 @@ def corners(x):
 
 
 def max_pool(x):
-    """Return y[n, i, j, c] = max of x[n, 2i + a, 2j + b, c] over a, b in {0, 1}; NaN where one of them is.
+    """Return y[n, i, j, c] = max of x[n, 2i + a, 2j + b, c] over a, b in {0, 1}; NaN if one of them is.
 
     x: (n, height, width, c).  y: (n, height // 2, width // 2, c).
     """
@@ -23,7 +23,7 @@ def max_pool(x):
 
 
 def max_pool_backward(grad, x):
-    """Return the gradient of x: a window's goes to the first of its largest elements in row-major order.
+    """Return the gradient of x: a window's gradient goes to the first of its largest elements in row-major order.
 
     grad: of y, (n, height // 2, width // 2, c).
     """

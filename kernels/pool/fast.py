@@ -1,4 +1,4 @@
-"""``definition`` in Numba, bit for bit: every image is read once, and nothing is written but the result."""
+"""``definition`` in Numba, bit for bit. It reads every image once and writes only the result."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def larger(a, b):
 
 @compiled
 def largest(x, y):
-    """Write the largest of every window."""
+    """Write the maximum of every window."""
     n, down, along, channels = y.shape
     for image in range(n):
         for i in range(down):
@@ -40,7 +40,7 @@ def largest(x, y):
 
 @compiled
 def to_the_largest(grad, x, grad_x):
-    """Write the gradient of every element: its window's, or 0. Rows are flat: numbered by one index, they vectorise."""
+    """Write the gradient of every element: its window's, or 0. Rows have one flat index, so that loops vectorise."""
     n, down, along, channels = grad.shape
     zero = x.dtype.type(0)
     for image in range(n):

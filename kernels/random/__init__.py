@@ -1,4 +1,4 @@
-"""Counter-based random numbers: the same bits on every rank, whatever part of an array it holds."""
+"""Counter-based random numbers: the same bits on every rank, for any part of an array."""
 
 import numpy as np
 
@@ -13,9 +13,9 @@ def uniform(key, count, start=0, xp=np):
 
 
 def dropout_scale(key, shape, keep, dtype, xp=np, first=0, width=None):
-    """Return 1/keep where an element is kept and 0 where it is dropped (see ``definition.dropout_scale``). Local.
+    """Return 1/keep for kept elements and 0 for dropped ones (see ``definition.dropout_scale``). Local.
 
-    first, width: of columns ``first`` on of an array that has ``width``.  Raises ValueError unless 0 < keep <= 1.
+    first, width: the first column, and the width of the whole array.  Raises ValueError unless 0 < keep <= 1.
     """
     if not 0 < keep <= 1:
         raise ValueError(f"keep is {keep}: give a probability above 0 and up to 1")

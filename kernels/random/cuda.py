@@ -1,4 +1,4 @@
-"""Counter-based random numbers on a GPU: one launch, nothing in between. Same bits as ``definition``."""
+"""Counter-based random numbers on a GPU: one launch without temporary arrays. Same bits as ``definition``."""
 
 import math
 
@@ -42,6 +42,6 @@ def fill_uniform(row, place, first, numbers):
 
 @each_element
 def fill_dropout(row, column, first, threshold, kept, dropped, scale, columns, width):
-    """Write 1 / keep where the top 24 bits are below the threshold, else 0."""
+    """Write 1 / keep if the top 24 bits are below the threshold, else 0."""
     bits = mixed(first, row * width + column) >> np.uint64(40)
     scale[row * columns + column] = kept if bits < threshold else dropped

@@ -1,4 +1,4 @@
-"""Random numbers as a function of (key, position): no state, so no order and no rank can change them.
+"""Random numbers as a function of (key, position). They have no state, so they do not depend on order or rank.
 
 The mixer is SplitMix64 (Steele, Lea, Flood 2014): element i of the sequence ``key`` is mix(key + (i + 1) * GOLDEN).
 """
@@ -36,8 +36,8 @@ def dropout_scale(key: int, shape, keep: float, dtype, xp=np, first: int = 0, wi
     """Return 1/keep with probability ``keep``, else 0: array of ``shape`` and ``dtype``.
 
     Element i (in C order) is kept iff the top 24 bits of random_bits(key)[i] are below keep * 2**24.
-    width: the array is columns ``first`` to first + shape[-1] of one that has ``width``: element (r, c) is the whole
-    one's, number r * width + first + c. None: it is whole.
+    width: the array is columns ``first`` to first + shape[-1] of an array with this width: element (r, c) has the
+    number r * width + first + c. None: the array is whole.
     """
     columns = shape[-1] if shape else 1
     rows = math.prod(shape) // max(1, columns)

@@ -1,4 +1,4 @@
-"""Counter-based random numbers in Numba: one pass, nothing in between. Same bits as ``definition``."""
+"""Counter-based random numbers in Numba: one pass without temporary arrays. Same bits as ``definition``."""
 
 import math
 
@@ -32,7 +32,7 @@ def dropout_scale(key, shape, keep, dtype, first=0, width=None):
 
 
 def before(key, start):
-    """Return the counter of element ``start`` less one step: element i is mix(before + (i + 1) * GOLDEN)."""
+    """Return the counter one step before element ``start``: element i is mix(before + (i + 1) * GOLDEN)."""
     return np.uint64((key + start * GOLDEN) % 2**64)
 
 
@@ -45,7 +45,7 @@ def _mix(z):
 
 @compiled(inline="always", keep=False)
 def random_bits_of(before, i):
-    """Return element i of a sequence, for other kernels; before: of the function of that name."""
+    """Return element i of a sequence, for other kernels. before: the result of ``before``."""
     return _mix(before + np.uint64(i + 1) * STEP)
 
 

@@ -1,4 +1,4 @@
-"""Reductions over gradients whose bits do not depend on how the gradients are stored: norms, finiteness."""
+"""Reductions over gradients: norms and finiteness. Their bits do not depend on how the gradients are stored."""
 
 from kernels.arrays import array_module, is_float_cuda, is_float_numpy
 from kernels.reductions import cuda, definition, fast

@@ -1,4 +1,4 @@
-"""Reductions behind clipping and the check for NaN on a GPU: one pass. Same bits as ``definition``."""
+"""Reductions for clipping and the check for NaN on a GPU: one pass. Same bits as ``definition``."""
 
 import math
 
@@ -19,14 +19,14 @@ def sum_of_squares_per_row_each(arrays):
         some = arrays[number:number + MANY]
         rows, some = [len(x) for x in some], some + [some[0][:0]] * (MANY - len(some))
         ends = np.cumsum(rows + [0] * (MANY - len(rows))).tolist()
-        lanes = max(lanes_of(x.shape[1]) for x in some)  # zeros of lanes beyond a row's end change no bit
+        lanes = max(lanes_of(x.shape[1]) for x in some)  # lanes past a row's end add zeros, which change no bit
         squares(ends[-1], lanes, *ends, *(x.shape[1] for x in some), *some, first, sums)
         first += ends[-1]
     return sums
 
 
 def infinite_each(arrays):
-    """Return a flag of each array on a GPU, 1 if it is not finite: (n,) int64, there too, and nobody waits. Local."""
+    """Return a flag for each array, 1 if it is not finite: (n,) int64, on the GPU, without waiting. Local."""
     xp = array_module(*arrays)
     bad = xp.zeros(len(arrays), np.int64)
     quick = [(array.size, xp.ascontiguousarray(array), number) for number, array in enumerate(arrays)
@@ -57,7 +57,7 @@ def note_sum(row, total, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4, w5,
 @each_row(note_sum)
 def squares(row, lane, lanes, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4, w5, w6, w7, x0, x1, x2, x3, x4, x5,
             x6, x7, first, sums):
-    """Return a lane's part of a row's sum of squares; of the k-th matrix are the rows before number ek, wk wide."""
+    """Return a lane's part of a row's sum of squares. The k-th matrix ends before row ek and is wk wide."""
     if row < e0:
         return part_of_row(row, lane, lanes, w0, x0)
     if row < e1:
@@ -77,6 +77,6 @@ def squares(row, lane, lanes, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4
 
 @each_of_many(own=2)
 def note_infinite(number, place, x, which, bad):
-    """Write 1 if an element is infinite or NaN: whoever writes, writes the same."""
+    """Write 1 if an element is infinite or NaN. All threads that write, write the same value."""
     if not math.isfinite(x[place]):
         bad[which] = 1

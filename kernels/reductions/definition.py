@@ -1,4 +1,4 @@
-"""Plain array code for the reductions behind clipping and the check for NaN: the oracle. Never optimised."""
+"""Plain array code for the reductions for clipping and the check for NaN: the oracle. Never optimised."""
 
 from kernels.arrays import array_module
 
@@ -6,7 +6,7 @@ MOST_LANES = 256
 
 
 def lanes_of(width) -> int:
-    """Return in how many interleaved partial sums a row is summed: a power of two, at least ``width`` up to 256."""
+    """Return the number of interleaved partial sums of a row: the next power of two of ``width``, at most 256."""
     return min(MOST_LANES, 1 << max(width - 1, 0).bit_length())
 
 
@@ -14,8 +14,8 @@ def sum_of_squares_per_row(x):
     """Return s[i] = sum over j of x[i, j]**2, in float64, in one fixed order: (k, d) -> (k,).
 
     With L = lanes_of(d): lane l sums x[i, l]**2, x[i, l + L]**2, x[i, l + 2L]**2, ... from left to right; then the
-    lanes are folded in halves: lane l += lane l + L/2, then + L/4, ..., then + 1. Row i depends on row i alone, so
-    the sums do not depend on which rows are stored together. Padding adds +0 to sums that are never -0: no bit changes.
+    lanes are folded in halves: lane l += lane l + L/2, then + L/4, ..., then + 1. The sum of a row depends only on this
+    row, not on which rows are stored together. Padding adds +0 to sums that are never -0, so it changes no bit.
     """
     xp = array_module(x)
     count, width = x.shape

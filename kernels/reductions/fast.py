@@ -5,7 +5,7 @@ import numpy as np
 from kernels.compiled import compiled
 from kernels.reductions.definition import lanes_of
 
-BLOCK = 4096  # elements between two looks at the verdict of all_finite: long enough for the loop to run in vectors
+BLOCK = 4096  # elements between two checks in all_finite: enough for a loop in vector operations
 
 
 def sum_of_squares_per_row(x):

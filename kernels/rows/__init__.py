@@ -1,4 +1,4 @@
-"""Row gradients: what it means to sum gradients that touch few rows of a large variable."""
+"""Row gradients: gradients that touch few rows of a large variable, and their sums."""
 
 from kernels.arrays import array_module, is_numpy, version_for
 from kernels.rows import cuda, definition, fast
@@ -8,8 +8,8 @@ from kernels.rows.gradient import RowGradient
 def aggregate_rows(ids, rows) -> RowGradient:
     """Sum the rows that share an id, in order of occurrence (see ``definition.aggregate_rows``). Local.
 
-    Rows on a GPU may have their ids on the host, where the result's are then too (see ``cuda``).
-    Raises ValueError if the shapes do not fit, TypeError if the ids are not integers.
+    Rows on a GPU may have ids on the host; the result's ids are then on the host, too (see ``cuda``).
+    Raises ValueError if the shapes do not match, TypeError if the ids are not integers.
     """
     if ids.ndim != 1 or rows.ndim != 2 or len(ids) != len(rows):
         raise ValueError(f"ids have shape {ids.shape} and rows {rows.shape}: give them (n,) and (n, d)")
@@ -20,12 +20,12 @@ def aggregate_rows(ids, rows) -> RowGradient:
 
 
 def unique_ids(ids):
-    """Return the ids sorted, each once: (n,) int64, any order, repeats allowed -> (k,) int64. Local."""
+    """Return the sorted unique ids: (n,) int64, any order, repeats allowed -> (k,) int64. Local."""
     return (fast if is_numpy(ids) else cuda).unique_ids(ids)
 
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
-    """Add two row gradients: ``left + right`` where both have the row (see ``definition.merge_rows``). Local.
+    """Add two row gradients: ``left + right`` in rows that both have (see ``definition.merge_rows``). Local.
 
     The result shares no memory with its arguments. Raises ValueError if their rows differ in width or dtype.
     """
@@ -38,7 +38,7 @@ def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
 def take_rows(table, ids):
     """Return ``table[ids]`` as a new array: (k, d). Local.
 
-    Raises IndexError for an id out of range; a negative id is one, it does not count from the end.
+    Raises IndexError for an id out of range. Negative ids are out of range; they do not count from the end.
     """
     if len(ids) and not (0 <= int(ids.min()) and int(ids.max()) < len(table)):
         raise IndexError(f"ids reach from {int(ids.min())} to {int(ids.max())}, the table has {len(table)} rows")
@@ -46,7 +46,7 @@ def take_rows(table, ids):
 
 
 def rows_between(gradient: RowGradient, start: int, stop: int) -> RowGradient:
-    """Return the part of a row gradient with start <= id < stop, as views; the ids stay as they are. Local."""
+    """Return the part of a row gradient with start <= id < stop, as views; the ids do not change. Local."""
     xp = array_module(gradient.ids)
     low, high = xp.searchsorted(gradient.ids, xp.asarray([start, stop])).tolist()
     return RowGradient(gradient.ids[low:high], gradient.rows[low:high])

@@ -1,7 +1,7 @@
 """Row gradients on a GPU: rows are added in order of occurrence (``cuda_segments``). Same bits as ``definition``.
 
-Row numbers mostly are on the host, where they are routed: what belongs where is then found there (``fast``) and sent,
-and nothing waits for the GPU. Numbers that are on the GPU stay there; the host waits once, for how many rows there are.
+Row numbers are mostly on the host, where they are routed. Their segments are then computed on the host (``fast``) and
+sent to the GPU, without waiting. Row numbers on the GPU stay there; the host waits once, for the number of unique rows.
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ from kernels.rows.cuda_segments import add_segments
 from kernels.rows.gradient import RowGradient
 
 LOW = 2**32 - 1
-ONE_LONG = 2**32  # counts a long segment, where 1 counts any
+ONE_LONG = 2**32  # the count of long segments is in the upper half, the count of all in the lower
 
 
 def aggregate_rows(ids, rows) -> RowGradient:
-    """See ``definition.aggregate_rows``. ids: on the host or on the GPU, and so are the result's."""
+    """See ``definition.aggregate_rows``. ids: on the host or on the GPU; the result's ids are at the same place."""
     xp, width = array_module(rows), rows.shape[1]
     if not is_numpy(ids):
         return aggregate_there(ids, rows)
@@ -37,9 +37,9 @@ def unique_ids(ids):
 
 
 def aggregate_there(ids, rows, wide=False):
-    """Aggregate rows whose ids are on the GPU: all is asked for before the host waits for how many rows there are.
+    """Aggregate rows whose ids are on the GPU. The host starts all kernels, then waits for the number of unique rows.
 
-    So the result lies in memory for as many rows as came. wide: ids may have more than 32 bits, and are sorted by all.
+    So the result is in memory for all n rows. wide: ids may have more than 32 bits, and are sorted by all of them.
     """
     xp, count, width = array_module(rows), len(ids), rows.shape[1]
     if not count:
@@ -105,10 +105,10 @@ def take_rows(table, ids):
 
 @each_element
 def add_pairs(row, column, width, quarter, left_row, right_row, left, right, total):
-    """Write left[left_row] + right[right_row], or the one of which the other, being -1, says that it is alone.
+    """Write left[left_row] + right[right_row]; if one of the two numbers is -1, write only the other row.
 
-    Here and in ``copy_rows`` a thread has up to four columns, a quarter of the width apart, and fetches them together:
-    with one for each thread, too little is on its way at once to keep the memory busy.
+    Here and in ``copy_rows`` a thread has up to four columns, a quarter of the width apart, and loads them together.
+    With one column for each thread, too few loads would be in flight to keep the memory busy.
     """
     i, j, at = left_row[row] * width + column, right_row[row] * width + column, row * width + column
     no_left, no_right = left_row[row] < 0, right_row[row] < 0
@@ -152,7 +152,7 @@ def copy_rows(row, column, width, quarter, ids, table, taken):
 
 @each_element
 def note_low(row, place, ids, keys, counts):
-    """Write the low 32 bits of an id; note in counts[2] if it has more: whoever writes, writes the same."""
+    """Write the low 32 bits of an id; set counts[2] if it has more. All threads that write, write the same value."""
     keys[place] = np.uint32(ids[place] & LOW)
     if ids[place] >> 32 != 0:
         counts[2] = 1
@@ -160,7 +160,7 @@ def note_low(row, place, ids, keys, counts):
 
 @each_element
 def mark_places(row, place, long, ids, order, marks):
-    """Write 1 where a sorted id differs from the one before, and ONE_LONG where it has come ``long`` times before."""
+    """Write 1 if a sorted id differs from the previous one, and ONE_LONG if it occurred ``long`` times before."""
     own = ids[order[place]]
     mark = 1 if place == 0 or own != ids[order[place - 1]] else 0
     if place >= long and own == ids[order[place - long]]:
@@ -171,7 +171,7 @@ def mark_places(row, place, long, ids, order, marks):
 
 @each_element
 def note_starts(row, place, count, ids, order, marks, number, unique, starts, long, counts):
-    """Write each id once, where its rows begin, and which segments are long; number: the sum of marks up to here."""
+    """Write the unique ids, the starts of their rows, and the long segments. number: the sum of marks up to here."""
     segments, longs = number[place] & LOW, number[place] >> 32
     if marks[place] & 1:
         unique[segments - 1] = ids[order[place]]

@@ -1,16 +1,16 @@
-"""The sums of ``definition.aggregate_rows`` on a GPU: it fetches as many rows at once as keep its memory busy.
+"""The sums of ``definition.aggregate_rows`` on a GPU, with enough loads in flight to keep its memory busy.
 
-A warp adds up a short segment: each thread up to 16 columns, which it fetches together. Of a long one a block adds up
-``LANES`` columns: all its warps fetch ``TILE`` rows at once, then one adds them, one after the other. So a row number
-that is in every sentence costs a fetch for each TILE of its rows, not one for each row. Rows are added in their order
-both ways: the bits are those of the body.
+A warp adds up a short segment; each thread loads up to 16 columns together. For ``LANES`` columns of a long segment
+there is a block: all its warps load ``TILE`` rows at once, then one warp adds them one after the other. So a row number
+that is in every sentence costs one round of loads for each TILE of its rows, not one for each row. Both ways add rows
+in their order, so the bits are those of the body.
 """
 
 from kernels.cuda.kernel import Kernel
 
 LANES, WARPS = 32, 8  # threads of a warp, warps of a block
-READS = 16  # rows of a long segment, and columns of a short one, that a thread fetches at once
-LONG = 32  # rows; more make a segment long
+READS = 16  # rows of a long segment, and columns of a short one, that a thread loads at once
+LONG = 32  # rows; a segment with more is long
 WORKERS = 528  # blocks for long segments: four for each processor of a large GPU
 
 SEGMENTS = """
@@ -67,7 +67,7 @@ def lines(indent, text, count, **values):
 
 
 class SegmentKernel(Kernel):
-    """The kernel of ``add_segments``. Called with the most segments there may be, and the rows' width."""
+    """The kernel of ``add_segments``. Arguments: an upper bound of the number of segments, and the rows' width."""
 
     def __init__(self, body):
         super().__init__(body, SEGMENTS)
@@ -92,7 +92,7 @@ class SegmentKernel(Kernel):
 def add_segments(segment, column, width, counts, starts, order, long, rows, total):
     """Write the sum of rows order[starts[segment]], order[starts[segment] + 1], ... to total[segment].
 
-    counts: how many segments there are, and how many long ones.  long: those of more than LONG rows, in any order.
+    counts: the number of segments, and of long ones.  long: segments with more than LONG rows, in any order.
     """
     if segment < counts[0]:
         value = rows[order[starts[segment]] * width + column]

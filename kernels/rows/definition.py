@@ -22,12 +22,12 @@ def aggregate_rows(ids, rows) -> RowGradient:
 
 
 def unique_ids(ids):
-    """Return the set of the ids in rising order.  ids: (n,) int64, any order, repeats allowed."""
+    """Return the unique ids in rising order.  ids: (n,) int64, any order, repeats allowed."""
     return array_module(ids).unique(ids)
 
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
-    """Add two row gradients; a row that only one of them has is taken as it is (it adds nothing, not even +0)."""
+    """Add two row gradients. A row that only one of them has is copied (nothing is added, not even +0)."""
     xp = array_module(left.rows, right.rows)
     return aggregate_rows(xp.concatenate([left.ids, right.ids]), xp.concatenate([left.rows, right.rows]))
 

@@ -1,4 +1,4 @@
-"""Row gradients in Numba: sort the ids, then run through the rows once. Same bits as ``definition``."""
+"""Row gradients in Numba: sort the ids, then read the rows once. Same bits as ``definition``."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def unique_ids(ids):
 
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
-    """See ``definition.merge_rows``: two pointers walk through both; no sort is needed."""
+    """See ``definition.merge_rows``: two pointers run through both gradients, without sorting."""
     ids, left_row, right_row, increasing = union(left.ids, right.ids)
     if not increasing:
         raise ValueError(NOT_INCREASING)
@@ -38,9 +38,9 @@ def take_rows(table, ids):
 
 @compiled
 def _sorted_order(ids):
-    """Return (keys, order): the ids less their minimum, sorted, and where each came from; repeats keep their order.
+    """Return (keys, order): the ids minus their minimum, sorted, and their original places; repeats keep their order.
 
-    Radix sort from the least significant digit, which is stable. Subtracting the minimum in uint64 holds for all int64.
+    This is a stable radix sort from the least significant digit. Subtraction in uint64 is correct for all int64.
     """
     n = len(ids)
     low, high = ids[0], ids[0]
@@ -75,7 +75,7 @@ def _sorted_order(ids):
 
 @compiled
 def _destinations(ids):
-    """Return (destination, unique): row i belongs in total[destination[i]], or total[~destination[i]] as its first."""
+    """Return (destination, unique): row i is added to total[destination[i]]; the first is written to ~destination."""
     n = len(ids)
     if n == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -86,7 +86,7 @@ def _destinations(ids):
         is_first = np.int64(place == 0 or keys[place] != keys[place - 1])
         last += is_first
         unique[last] = ids[order[place]]
-        destination[order[place]] = last ^ -is_first  # ~last without a branch, which repeats would make hard to predict
+        destination[order[place]] = last ^ -is_first  # ~last without a branch, which would be hard to predict
     return destination, unique[: last + 1].copy()
 
 
@@ -94,7 +94,7 @@ def _destinations(ids):
 def segments(ids):
     """Return (unique, starts, order): rows order[starts[j]], ..., order[starts[j + 1] - 1] belong to unique[j].
 
-    Within a segment in order of occurrence.  unique: (k,), starts: (k + 1,), order: (n,), all int64.
+    Rows of a segment are in order of occurrence.  unique: (k,), starts: (k + 1,), order: (n,), all int64.
     """
     n = len(ids)
     unique, starts, order = np.empty(n, np.int64), np.empty(n + 1, np.int64), np.empty(n, np.int64)
@@ -112,7 +112,7 @@ def segments(ids):
 
 @compiled
 def _scatter(destination, rows, total):
-    """Write or add every row in order of occurrence: reads run through memory, and no row of total is set to zero."""
+    """Write or add every row in order of occurrence. Reads are sequential, and no row of total is set to zero first."""
     for i in range(len(rows)):
         to = destination[i]
         if to < 0:
@@ -125,9 +125,9 @@ def _scatter(destination, rows, total):
 
 @compiled
 def union(left, right):
-    """Return (ids, left_row, right_row, increasing): the union, each id's place on both sides or -1, the ids' order.
+    """Return (ids, left_row, right_row, increasing): the union, each id's place on both sides or -1, whether it rises.
 
-    The union holds both sides' ids in their own order, so it increases strictly only if both sides do.
+    The union keeps the order of both sides, so it increases strictly only if both sides do.
     """
     most = len(left) + len(right)
     ids, left_row, right_row = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)

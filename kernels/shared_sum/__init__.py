@@ -1,11 +1,11 @@
-"""Sums of several arrays in an order that is data: what ranks of one machine do with each other's gradients."""
+"""Sums of several arrays in a given order: the ranks of one machine add up each other's gradients with them."""
 
 from kernels.arrays import is_numpy
 from kernels.shared_sum import definition, fast
 
 
 def sum_in_order(inputs, sums, outputs, start, stop):
-    """Add up elements [start, stop) of arrays in a given order, and write the sums wanted. Local.
+    """Add up elements [start, stop) of arrays in a given order, and write the outputs. Local.
 
     See ``definition.sum_in_order``.
     """

@@ -1,8 +1,8 @@
-"""The bits of ``definition`` in Numba: block by block, so that partial sums never leave the L1 cache.
+"""``definition`` in Numba, with the same bits. It works block by block, so that partial sums stay in the L1 cache.
 
-Each input is read from memory once, each output written once; four inputs that form one node of the tree are read side
-by side and stay in registers. Arrays are given by the addresses of their first elements: those of a shared window are
-at other addresses in every process. float16 is computed on uint16 arrays: Numba has no half precision, LLVM does.
+Each input is read from memory once, each output written once. Four inputs of one node of the tree are read together
+and stay in registers. Arrays are given by the addresses of their first elements, because arrays of a shared window have
+other addresses in every process. float16 is computed on uint16 arrays: Numba has no half precision, LLVM does.
 """
 
 import numpy as np
@@ -13,20 +13,20 @@ from numba.extending import intrinsic
 from kernels.atomics import LINE
 from kernels.compiled import compiled
 
-BLOCK = 1024  # elements of a block: partial sums stay in the L1 cache, and memory streams ahead of the sums
+BLOCK = 1024  # elements of a block: partial sums stay in the L1 cache while inputs are prefetched
 LANES = 16  # elements of a vector: a cache line of float32
-AHEAD = 1024  # bytes that inputs are fetched ahead: each page anew, the processor finds out slowly that it is read on
+AHEAD = 1024  # bytes to prefetch: the processor's own prefetching starts slowly in each page
 copy_bytes = types.ExternalFunction("memcpy", types.uintp(types.uintp, types.uintp, types.uintp))
 DTYPES = ("float16", "float32", "float64", "int32", "int64")
 
 
 def computable(dtype):
-    """Return the dtype under which the kernels take arrays of ``dtype``, None if they take none."""
+    """Return the dtype as which the kernels read arrays of ``dtype``, None if they cannot."""
     return {"float16": np.dtype(np.uint16)}.get(dtype.name, dtype) if dtype.name in DTYPES else None
 
 
 def scratch_for(registers, dtype):
-    """Return the memory for partial sums that ``sum_blocks`` wants: each begins a cache line."""
+    """Return memory for the partial sums of ``sum_blocks``; each begins at a cache line."""
     dtype = computable(np.dtype(dtype))
     count = max(1, registers) * BLOCK
     memory = np.empty(count + LINE // dtype.itemsize, dtype)
@@ -35,15 +35,15 @@ def scratch_for(registers, dtype):
 
 
 def table(pairs):
-    """Return pairs (register, address) as the (n, 2) int64 array that ``sum_blocks`` wants."""
+    """Return pairs (register, address) as an (n, 2) int64 array for ``sum_blocks``."""
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def fused(sums, kept):
-    """Return sums (into, other), in order, as the (m, 4) int64 array that ``sum_blocks`` wants.
+    """Return sums (into, other), in order, as an (m, 4) int64 array for ``sum_blocks``.
 
-    A row a, b, c, d is a += b, c += d, a += c in one pass over all four: a becomes (a + b) + (c + d), c is not written.
-    A row a, b, -1, -1 is a += b.  kept: registers that are looked at in the end.
+    A row a, b, c, d means a += b, c += d, a += c in one pass: a becomes (a + b) + (c + d), c is not written.
+    A row a, b, -1, -1 means a += b.  kept: registers that are read at the end.
     """
     sums, rows = [tuple(pair) for pair in sums], []
     while sums:
@@ -67,7 +67,7 @@ def sum_in_order(inputs, sums, outputs, start, stop):
 
 
 def _plus(builder, left, right, dtype):
-    """Return left + right in LLVM. uint16 are the bits of halves: their sum is rounded once from that of floats."""
+    """Return left + right in LLVM. uint16 means halves: they are added as floats and rounded once."""
     if dtype != types.uint16:
         return (builder.fadd if isinstance(dtype, types.Float) else builder.add)(left, right)
     wide = ir.VectorType(ir.FloatType(), left.type.count)
@@ -75,7 +75,7 @@ def _plus(builder, left, right, dtype):
 
 
 def _fetch(builder, address, nbytes):
-    """Ask for ``nbytes`` that lie AHEAD bytes behind an address; beyond an array's end that does nothing."""
+    """Prefetch ``nbytes``, AHEAD bytes after an address. Past an array's end this does nothing."""
     text, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [text, number, number, number])
     fetch = builder.module.declare_intrinsic("llvm.prefetch", [text], kind)
@@ -87,8 +87,8 @@ def _fetch(builder, address, nbytes):
 def _adder(width):
     """Return the Numba intrinsic (target, a, b, c, d, like) that adds ``width`` elements in vector operations.
 
-    a to d: addresses of terms, whose elements have the dtype of the array ``like``; the sum is a + b where c is None,
-    else (a + b) + (c + d). Explicit, because Numba takes a loop over arrays that might overlap one element at a time.
+    a to d: addresses of terms, whose elements have the dtype of the array ``like``. The sum is a + b if c is None, else
+    (a + b) + (c + d). Numba does not vectorise loops over arrays that might overlap, so this does.
     """
     def add(typingctx, target, a, b, c, d, like):
         dtype, terms = like.dtype, 2 if c == types.none else 4
@@ -127,7 +127,7 @@ def _add_two(target, a, b, count, like):
 
 @compiled
 def _add_four(target, a, b, c, d, count, like):
-    """Write ``count`` sums (a + b) + (c + d): as ``_add_two``, without a place for what is in between."""
+    """Write ``count`` sums (a + b) + (c + d), as ``_add_two`` does, without temporary arrays."""
     size = like.itemsize
     whole = count // LANES * LANES * size
     for at in range(0, whole, LANES * size):
@@ -141,7 +141,7 @@ def sum_blocks(inputs, sums, outputs, shift, start, stop, scratch):
     """Add up [start, stop) of the arrays at ``inputs`` + shift in the order of ``sums`` into those of ``outputs``.
 
     inputs: (k,) int64 addresses.  sums: (m, 4), see ``fused``.  outputs: (q, 2) (register, address).  shift: bytes.
-    scratch: see ``scratch_for``; its dtype is the arrays'. Give np.int64(0): Numba compiles a literal 0 apart.
+    scratch: see ``scratch_for``; of the arrays' dtype. Write np.int64(0), since Numba compiles again for a literal 0.
     """
     size = scratch.itemsize
     where, partials = np.empty(len(inputs), np.int64), np.int64(scratch.ctypes.data)
@@ -159,7 +159,7 @@ def sum_blocks(inputs, sums, outputs, shift, start, stop, scratch):
             else:
                 _add_four(target, where[into], where[other], where[third], where[fourth], count, scratch)
             where[into] = target
-        for number in range(len(outputs) if len(outputs) > 1 else 0):  # an output may lie where another is read
+        for number in range(len(outputs) if len(outputs) > 1 else 0):  # an output may overwrite the input of another
             register = outputs[number, 0]
             partial = partials + register * BLOCK * size
             if where[register] != partial:

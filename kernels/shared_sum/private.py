@@ -1,10 +1,10 @@
-"""What one rank does in an allreduce of arrays that each rank of a machine keeps to itself, where they lie.
+"""One rank's part in an allreduce of arrays in the private memory of the ranks of one machine.
 
     private arrays of ranks 0 1 2 3            rank 1 reads b0 b2 b3 into its cache, a segment at a time, adds up B,
     |a0 b0 c0 d0| ... |a3 b3 c3 d3|            and writes B over b0 b1 b2 b3, which its core holds from reading them
 
-So no line of memory is passed from core to core, and ranks wait for each other at the beginning and at the end only:
-what a pipeline through shared memory costs where cores are far apart, or fewer than ranks, is not paid.
+So no cache line is passed from core to core through a buffer, and ranks wait for each other only at the beginning and
+at the end. A pipeline through shared memory is slower if cores are far apart, or if there are fewer cores than ranks.
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ from kernels.cross_memory import READ, WRITE, transfer
 from kernels.shared_sum.fast import sum_blocks
 from kernels.shared_sum.steps import DONE, share_of
 
-UNATTACHABLE = -2  # a rank's array is none that others can read: nothing was done, on any rank
-LOST = -3  # another process's memory could not be read or written any more, in the middle of the sum
-EVENTS = 2  # all have posted their arrays' addresses; all sums are everywhere
+UNATTACHABLE = -2  # other ranks cannot read a rank's array; no rank has computed anything
+LOST = -3  # during the sum the memory of another process could no longer be read or written
+EVENTS = 2  # all ranks have posted their arrays' addresses; all ranks have all sums
 _WORD = 8
 
 
@@ -26,8 +26,8 @@ def where_they_lie(step, flags, me, count, flag, spins, nanoseconds, terms, targ
                    copies, elements, segment, arrays):
     """Sum private arrays (elements,) into slot 0 of each rank. Returns a step, DONE, UNATTACHABLE or LOST.
 
-    terms: (k, 2) of each register, the number of its array among all ranks' and the pid of its process, 0 for this one.
-    targets: (count - 1, 2) the same of the others' slots 0.  posted: address of the addresses of all ``arrays``.
+    terms: (k, 2), for each register the number of its array among all ranks' and the pid of its process, 0: this one.
+    targets: (count - 1, 2), the same for the others' slots 0.  posted: address of the addresses of all ``arrays``.
     own: (slots, 2) number and address of this rank's arrays, address 0 where others cannot read it.  result: register.
     copies: (k,) addresses, each of memory for one segment.  The others: see ``sum_blocks``. Flags grow by EVENTS.
     """

@@ -1,8 +1,8 @@
-"""What one rank does in an allreduce through shared memory, in one Numba call when nobody is late.
+"""One rank's part in an allreduce through shared memory, in one Numba call if no rank is late.
 
-Both functions are lists of steps, each a wait for the others' flags, some work, and a new value of the own flag. Where
-a wait takes too long they return the number of the step, for the caller to look after the others and to call again
-with it; at the end they return ``DONE``.
+Each function is a list of steps: wait for the others' flags, do some work, raise the own flag. If a wait takes too
+long, the function returns the number of the step. The caller then checks whether the others are alive, and calls again
+with this number. At the end the function returns ``DONE``.
 """
 
 import numpy as np
@@ -12,13 +12,13 @@ from kernels.compiled import compiled
 from kernels.shared_sum.fast import copy_bytes, sum_blocks
 
 DONE = -1
-BUFFERS = 3  # segments on their way: one is copied in, one summed, one copied out
-EVENTS = 3  # of a segment: its parts are all in, its sum is made, the sum is copied out
+BUFFERS = 3  # segments in flight: one is copied in, one summed, one copied out
+EVENTS = 3  # of a segment: its parts are copied in, its sum is computed, the sum is copied out
 
 
 @compiled
 def in_place(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, outputs, start, stop, scratch):
-    """Sum elements [start, stop), this rank's share, over the arrays of all. Flags grow from ``flag`` by 2.
+    """Sum elements [start, stop), this rank's share, over the arrays of all ranks. Flags grow from ``flag`` by 2.
 
     flags, count, spins, nanoseconds: see ``wait_for_all``.  me: this rank's flag.  The others: see ``sum_blocks``.
     """
@@ -35,7 +35,7 @@ def in_place(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, out
 
 @compiled
 def share_of(me, count, elements, size):
-    """Return [start, stop) of what rank ``me`` of ``count`` adds up: no two write one cache line."""
+    """Return [start, stop), the share of rank ``me`` of ``count``. No two ranks write to one cache line."""
     line = LINE // size
     lines = -(-elements // line)
     return min(elements, me * lines // count * line), min(elements, (me + 1) * lines // count * line)
@@ -46,15 +46,15 @@ def pipelined(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, ou
               own, private, elements, segment, first, stride, free):
     """Sum private arrays through a ring of buffers, segment by segment, each while the next is copied in.
 
-    inputs, outputs: addresses in buffer 0; buffer b is b * stride bytes on.  own: (slots,) where this rank's parts of
-    segments go in buffer 0.  private: (slots,) addresses of its arrays; the sum goes to the first.
-    first: the number of segment 0, counted through all calls.  free: (BUFFERS,) the flag with which a buffer is free.
+    inputs, outputs: addresses in buffer 0; buffer b is b * stride bytes later.  own: (slots,) addresses of this rank's
+    parts of segments in buffer 0.  private: (slots,) addresses of its arrays; the sum goes to the first.
+    first: the number of segment 0, counted over all calls.  free: (BUFFERS,) the flag at which a buffer is free.
     Flags grow from ``flag`` by EVENTS * (segments + 1).
     """
     size, segments = scratch.itemsize, -(-elements // segment)
     while step < EVENTS * (segments + 1):
         turn, event = step // EVENTS, step % EVENTS
-        k = turn if event == 0 else turn - 1  # copy in segment ``turn``, then sum and copy out the one before
+        k = turn if event == 0 else turn - 1  # copy in segment ``turn``, then sum and copy out the previous one
         if 0 <= k < segments:
             buffer = (first + k) % BUFFERS
             shift, length = buffer * stride, min(segment, elements - k * segment)
@@ -80,10 +80,10 @@ def pipelined(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, ou
 @compiled
 def all_at_once(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, outputs, scratch,
                 own, given, target, elements, first, stride, free):
-    """Sum short arrays: everyone copies its own in, waits for all, and adds up everything for itself. One wait a call.
+    """Sum short arrays: each rank copies its own in, waits for all, and adds up all arrays. There is one wait per call.
 
     given: (slots,) addresses of this rank's arrays.  target: address of its sum.  The others: as for ``pipelined``, of
-    one segment. Flags grow from ``flag`` by 1: whoever has come to the next call has read this one's buffer.
+    one segment. Flags grow from ``flag`` by 1: a rank that begins the next call has read the buffer of this call.
     """
     size, buffer = scratch.itemsize, first % BUFFERS
     shift = buffer * stride
@@ -104,7 +104,7 @@ def all_at_once(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, 
 
 @compiled
 def reach(step, flags, me, count, flag, spins, nanoseconds, waits):
-    """Raise this rank's flag to ``flag``; where it ``waits``, until all have. With all waiting, a barrier."""
+    """Raise this rank's flag to ``flag``; with ``waits``, wait until all have. If all ranks wait, it is a barrier."""
     if step == 0:
         raise_flag(flags + me * LINE, flag)
     return DONE if not waits or wait_for_all(flags, count, flag, spins, nanoseconds) else 1

@@ -1,19 +1,19 @@
-"""The elementwise parts of sampled softmax: from logits to exponentials, in place, and what gradients need of them."""
+"""The elementwise parts of sampled softmax: from logits to exponentials, in place, and parts of the gradients."""
 
 from kernels.arrays import is_float_cuda
 from kernels.softmax import cuda, definition
 
 
 def own_logits(hidden, weights, biases):
-    """Return each example's logit of its own target (see ``definition.own_logits``). Local."""
+    """Return the logit of each example's target (see ``definition.own_logits``). Local."""
     return _version(hidden, weights, biases).own_logits(hidden, weights, biases)
 
 
 def exponentials(logits, biases, own, hit=None):
-    """Replace logits and own by what softmax needs of them; return the totals (see ``definition.exponentials``). Local.
+    """Replace logits and own in place; return the sums of the exponentials (see ``definition.exponentials``). Local.
 
-    hit: (n,) int64, with the logits: the candidate that is the example's own target and does not count, or -1.
-    Raises ValueError if the shapes do not fit.
+    hit: (n,) int64, on the logits' device: the candidate that equals the example's target and is left out, or -1.
+    Raises ValueError if the shapes do not match.
     """
     if logits.ndim != 2 or logits.shape != (len(own), len(biases)):
         raise ValueError(f"logits {logits.shape}, biases {biases.shape}, own {own.shape}: "
@@ -27,7 +27,7 @@ def shares(total, own, scale):
 
 
 def gradients_of_rows(dhidden, hidden, weights, share, down):
-    """Finish dhidden; return the gradients of targets' rows, and what candidates' are made of. Local.
+    """Finish dhidden; return the gradients of the targets' rows, and a factor of the candidates' gradients. Local.
 
     See ``definition.gradients_of_rows``.
     """

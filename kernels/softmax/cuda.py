@@ -1,6 +1,6 @@
-"""``definition`` on a GPU, but for rounding: two launches for the large array, one for each of the others.
+"""``definition`` on a GPU, except for rounding: two launches for the large array, one for each other function.
 
-exp is CUDA's, and sums are float64's, rounded at the end: not NumPy's bits.
+exp is CUDA's, and sums are float64, rounded at the end, so the last bits differ from NumPy's.
 """
 
 import math
@@ -60,7 +60,7 @@ def product_of_rows(row, lane, lanes, width, hidden, weights, biases, own):
 
 @each_element
 def share_of_example(row, example, total, own, scale, loss, share, down):
-    """Write an example's part of the loss, its share, and what comes down to its target."""
+    """Write an example's part of the loss, its share, and the gradient of its target's logit."""
     part = scale[example] / total[example]
     loss[example] = (math.log(total[example]) - own[example]) * scale[example]
     share[example] = part
@@ -69,7 +69,7 @@ def share_of_example(row, example, total, own, scale, loss, share, down):
 
 @each_element
 def gradients_of_row(example, column, width, dhidden, hidden, weights, share, down, own, others):
-    """Finish an element of dhidden; write those of the target's row and of what candidates' rows are made of."""
+    """Finish an element of dhidden; write an element of both results of ``definition.gradients_of_rows``."""
     at = example * width + column
     h, part, coming = hidden[at], share[example], down[example]
     dhidden[at] = dhidden[at] * part + coming * weights[at]
@@ -78,7 +78,7 @@ def gradients_of_row(example, column, width, dhidden, hidden, weights, share, do
 
 
 def note_highest(row, largest, candidates, none, logits, biases, own, hit, highest):
-    """Write the highest of the candidates' logits and the target's own."""
+    """Write the highest logit of the candidates and the target."""
     highest[row] = largest if largest > own[row] else own[row]
 
 
@@ -93,7 +93,7 @@ def highest_of_row(row, lane, lanes, candidates, none, logits, biases, own, hit,
 
 
 def note_total(row, total, candidates, none, logits, biases, own, hit, highest, totals):
-    """Write the target's own logit relative to the highest, and the sum of all exponentials."""
+    """Write the target's logit relative to the highest, and the sum of all exponentials."""
     own[row] -= highest[row]
     totals[row] = total + math.exp(own[row])
 

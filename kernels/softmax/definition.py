@@ -4,12 +4,12 @@ from kernels.arrays import array_module
 
 
 def own_logits(hidden, weights, biases):
-    """Return each example's logit of its own target, h . w + b: (n, d), (n, d), (n,) -> (n,)."""
+    """Return the logit of each example's target, h . w + b: (n, d), (n, d), (n,) -> (n,)."""
     return array_module(hidden).einsum("nd,nd->n", hidden, weights) + biases
 
 
 def shares(total, own, scale):
-    """Return (loss, share, down), each example's scaled: share = scale / total, exp(own) share = scale + down.
+    """Return (loss, share, down), scaled for each example: share = scale / total, exp(own) share = scale + down.
 
     loss = sum_n (log total_n - own_n) scale_n, in float64.  total, own: see ``exponentials``; all (n,).
     """
@@ -27,13 +27,13 @@ def gradients_of_rows(dhidden, hidden, weights, share, down):
 
 
 def exponentials(logits, biases, own, hit=None):
-    """Make, in place, each example's numbers relative to its highest logit h_n; return the sum of all exponentials.
+    """Make logits and own relative to each example's highest logit h_n, in place; return the sums of exponentials.
 
     h_n = max(own_n, max_s logits_ns + biases_s);  logits_ns = exp(logits_ns + biases_s - h_n);  own_n = own_n - h_n
     total_n = sum_s logits_ns + exp(own_n)
 
-    logits: (n, s).  biases: (s,).  own: (n,), the target's.  Result: (n,).
-    hit: (n,), the candidate that is the example's own target, or -1: its logit is -inf, it does not count.
+    logits: (n, s).  biases: (s,).  own: (n,), the target's logits.  Result: (n,).
+    hit: (n,), the candidate that equals the example's target, or -1. Its logit becomes -inf, so it is left out.
     """
     xp = array_module(logits)
     if hit is not None:

@@ -1,1 +1,1 @@
-"""Kernel functions of support vector machines, and passes over the errors of a rank's samples."""
+"""Kernel functions of support vector machines, and loops over the errors of a rank's samples."""

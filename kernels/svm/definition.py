@@ -2,8 +2,8 @@
 
     gaussian     exp(-γ |x - z|²)            linear    x · z            polynomial    (γ x · z + r)^d
 
-Sums over features are made in the order of the features. exp is made of additions, multiplications and one division. So
-each value depends on x and z alone: not on how many samples there are, where they lie, or on the C library.
+Features are added up in their order. exp is computed with additions, multiplications and one division. So each value
+depends only on x and z, not on the number of samples, their places or the C library.
 """
 
 from typing import NamedTuple
@@ -49,7 +49,7 @@ def power(base, degree: int):
 
 
 def exponential(x):
-    """Return exp(x) of numbers up to 0: (n,) float64."""
+    """Return exp(x) for x <= 0: (n,) float64."""
     x = np.maximum(x, LEAST)
     shifted = x * LOG2E + SHIFT
     n = shifted - SHIFT

@@ -1,7 +1,7 @@
 """Kernel functions in Numba. Same bits as ``definition``.
 
-Samples lie in blocks of BLOCK, each feature of a block's samples side by side. So LLVM computes several samples at once,
-each of them in the order of the features, and a block's sums stay in the fastest cache.
+Samples are stored in blocks of BLOCK, with each feature of a block's samples side by side. So LLVM computes several
+samples at once, each in the order of the features, and a block's sums stay in the fastest cache.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ Q0, Q1, Q2, Q3 = Q
 
 
 def in_blocks(rows):
-    """Return (n, width) rows as (blocks, width, BLOCK), the last block filled up with zeros. Local."""
+    """Return (n, width) rows as (blocks, width, BLOCK), the last block padded with zeros. Local."""
     count = -(-len(rows) // BLOCK)
     padded = np.zeros((count * BLOCK, rows.shape[1]))
     padded[:len(rows)] = rows
@@ -24,7 +24,7 @@ def in_blocks(rows):
 
 
 def numbers_of(kernel) -> tuple:
-    """Return a ``definition.KernelFunction`` as these functions take it: place in KINDS, γ, degree, constant. Local."""
+    """Return a ``definition.KernelFunction`` as numbers: place in KINDS, γ, degree, constant. Local."""
     return KINDS.index(kernel.kind), kernel.gamma, kernel.degree, kernel.constant
 
 
@@ -44,7 +44,7 @@ def _exponential(x):
 
 @inlined
 def _of_sum(kind, gamma, degree, constant, total):
-    """Return K of two samples, of the sum over their features."""
+    """Return K of two samples, from the sum over their features."""
     if kind == 0:
         return _exponential(-gamma * total)
     if kind == 2:
@@ -114,7 +114,7 @@ def move_errors(errors, near, far, step, stop):
 
 @compiled
 def swap_columns(rows, lengths, pairs):
-    """Exchange columns i < j of each row, for each pair in turn. A row that has i and not j ends before i then."""
+    """Swap columns i < j of each row, for each pair in turn. A row with i but not j is cut before i."""
     for r in range(len(rows)):
         for p in range(len(pairs)):
             i, j = pairs[p, 0], pairs[p, 1]
@@ -143,11 +143,11 @@ def state_of(label, alpha, c):
     return GROWS if (alpha == 0.0) == (label > 0.0) else SHRINKS
 
 
-@compiled(fastmath={"nnan", "nsz"})  # minima of several samples at once; which of two zeros is one is asked for again
+@compiled(fastmath={"nnan", "nsz"})  # minima of several samples at once; the sign of a zero does not matter
 def find_ends(errors, state, ids, stop):
-    """Return (F, id) of the smallest error whose α y can grow, and of the largest whose α y can shrink.
+    """Return (F, id) of the smallest error whose α y can grow, and of the largest error whose α y can shrink.
 
-    Ties go to the smallest id. Where there is none: (inf, -1) and (-inf, -1).
+    Ties go to the smallest id. If there is no sample: (inf, -1) and (-inf, -1).
     """
     up, low, first, last = np.inf, -np.inf, -1, -1
     for i in range(stop):
@@ -166,7 +166,7 @@ def find_ends(errors, state, ids, stop):
 
 @compiled(fastmath={"nnan", "nsz"})
 def find_partner(errors, state, ids, stop, up, row, diagonal, own, gains):
-    """Return (gain, id, F) of the partner with which ``up`` gains most: the largest (F - up)² / curvature.
+    """Return (gain, id, F) of the partner with the largest gain for ``up``: (F - up)² / curvature.
 
     row: K(up, each sample).  diagonal: K(sample, itself).  own: K(up, up).  gains: written.  Ties go to the smallest id.
     """
@@ -185,7 +185,7 @@ def find_partner(errors, state, ids, stop, up, row, diagonal, own, gains):
 
 @compiled
 def find_eliminated(errors, state, stop, up, low):
-    """Return the places of the samples at a bound that can no longer be an end of the gap, as the errors are now."""
+    """Return the places of samples at a bound that, with the current errors, can no longer be an end of the gap."""
     found, count = np.empty(stop, np.int64), 0
     for i in range(stop):
         if (state[i] == GROWS and errors[i] > low) or (state[i] == SHRINKS and errors[i] < up):

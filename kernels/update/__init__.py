@@ -1,7 +1,7 @@
-"""The optimizers' updates, dense and by row. A row update touches its rows only, state included (docs/design.md, I3).
+"""The optimizers' updates, dense and by row. A row update touches only its rows, also in the state (design.md, I3).
 
-``OPTIMIZERS[name].state`` names the state arrays that an optimizer keeps beside a parameter and their initial value;
-``update_dense`` and ``update_rows`` apply one step of those that are elementwise, in place.
+``OPTIMIZERS[name].state`` gives the names and initial values of the state arrays that an optimizer keeps for a
+parameter. ``update_dense`` and ``update_rows`` apply one step of an elementwise optimizer in place.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ ONLY_ROW = np.zeros(1, np.int64)
 
 @dataclass(frozen=True)
 class OptionBound:
-    """What an option's value must be: in words, and whether a number is so."""
+    """The allowed values of an option: in words, and as a function of a number."""
 
     words: str
     holds: Callable[[float], bool]
@@ -33,10 +33,10 @@ POSITIVE = OptionBound("above 0", lambda x: x > 0)
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What an optimizer keeps, and what it can be told.
+    """The state and the options of an optimizer.
 
-    state: name -> initial value.  options: name -> default.  Both stand in the order of the definition's arguments.
-    bounds: name of each option -> what its value must be; whoever takes options from outside checks it.
+    state: name -> initial value.  options: name -> default.  Both are in the order of the definition's arguments.
+    bounds: name of each option -> its allowed values. Callers check options that come from a user.
     """
 
     state: dict[str, float]
@@ -46,9 +46,9 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class UpdateRule(Optimizer):
-    """One that updates each element by itself: its definition and its kernels.
+    """An optimizer that updates each element by itself: its definition and its kernels.
 
-    scalars(rate, **options): the numbers that the kernels take, in their order.
+    scalars(rate, **options): the scalar arguments of the kernels, in their order.
     """
 
     define: Callable
@@ -59,7 +59,7 @@ class UpdateRule(Optimizer):
 
 
 def adam_in_order(rate, *, step, beta1, beta2, epsilon):
-    """Return the numbers that adam's kernels take: the betas and their rests, rate and correction, epsilon. Local."""
+    """Return the scalars of adam's kernels: each beta and 1 - beta, rate, correction and epsilon. Local."""
     return beta1, 1 - beta1, beta2, 1 - beta2, *adam_scalars(rate, beta1, beta2, step), epsilon
 
 
@@ -70,7 +70,7 @@ ELEMENTWISE = {
     "adagrad": UpdateRule({"accumulator": 1.0}, {"epsilon": 0.0}, {"epsilon": NOT_NEGATIVE}, definition.adagrad,
                           fast.adagrad, cuda.adagrad_rows, cuda.adagrad_each),
     "adam": UpdateRule({"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
-                       {"beta1": SHARE, "beta2": SHARE, "epsilon": POSITIVE},  # 0 / (0 + epsilon): no gradient came
+                       {"beta1": SHARE, "beta2": SHARE, "epsilon": POSITIVE},  # avoids 0 / 0 without a gradient
                        definition.adam, fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order),
 }
 LAYERWISE = {
@@ -94,7 +94,7 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
     parameter, gradient, every array of ``state`` (see ``initial_state``): one shape, one dtype.
     rate: learning rate.  step: global step, from 1 (used by adam).  scale: clip factor, multiplies the gradient first.
     decay: weight decay, adds decay * parameter to the scaled gradient.  options: see ``ELEMENTWISE[name].options``.
-    Raises ValueError or TypeError if shapes or dtypes differ, KeyError for an unknown optimizer.
+    Raises ValueError or TypeError if shapes or dtypes differ, KeyError if the optimizer is unknown.
     """
     optimizer, slots = _optimizer(name), _slots(name, parameter, state)
     _check_alike(parameter, gradient, "gradient", parameter.shape)
@@ -110,11 +110,11 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
 
 
 def update_dense_each(name, items, rate, *, step, **options):
-    """Do ``update_dense`` for several variables, on a GPU in few launches. Local.
+    """Apply ``update_dense`` to several variables; on a GPU in few launches. Local.
 
     items: for each variable (parameter, state, gradient, scale, decay).
     """
-    quick = defaultdict(list)  # dtype -> what one launch takes of each variable
+    quick = defaultdict(list)  # dtype -> arguments of one launch for each variable
     for parameter, state, gradient, scale, decay in items:
         arrays = (parameter, *_slots(name, parameter, state), gradient)
         if is_float_cuda(*arrays) and all(a.flags.c_contiguous for a in arrays):
@@ -145,11 +145,12 @@ def move_each(pairs, rate):
 
 
 def update_rows(name, table, state, ids, rows, rate, *, step, scale=1.0, decay=0.0, **options):
-    """Apply one step of optimizer ``name`` to rows ``ids`` of ``table`` and ``state`` in place, and to no other. Local.
+    """Apply one step of optimizer ``name`` only to rows ``ids`` of ``table`` and ``state``, in place. Local.
 
-    table, every array of ``state``: (R, d).  ids: (k,) int64, unique, 0 <= id < R, in any order; on the host or with
-    the table.  rows: (k, d).
-    The other arguments and errors: see ``update_dense``; IndexError for an id out of range, ValueError for a repeat.
+    table, every array of ``state``: (R, d).  ids: (k,) int64, unique, 0 <= id < R, in any order; on the host or on the
+    table's device.  rows: (k, d).
+    The other arguments and errors: see ``update_dense``. Raises IndexError for an id out of range, ValueError for a
+    repeated id.
     """
     optimizer, slots = _optimizer(name), _slots(name, table, state)
     _check_alike(table, rows, "rows", (len(ids), *table.shape[1:]))
@@ -172,7 +173,7 @@ def _optimizer(name):
 
 
 def _slots(name, parameter, state):
-    """Return the state arrays in the order in which the update takes them."""
+    """Return the state arrays in the order of the update's arguments."""
     names = _optimizer(name).state
     if set(names) != set(state):
         raise ValueError(f"{name} keeps the state {sorted(names)}, got {sorted(state)}: make it with initial_state")
@@ -192,12 +193,12 @@ def _options(name, step, options):
 
 
 def _numbers(optimizer, parameter, rate, options, scale, decay):
-    """Return the numbers that a kernel takes, in the parameter's dtype, and whether there is weight decay."""
+    """Return the scalars of a kernel in the parameter's dtype, and whether there is weight decay."""
     return [*map(parameter.dtype.type, (*optimizer.scalars(rate, **options), scale, decay)), int(decay != 0)]
 
 
 def _largest_first(items):
-    """Return (size, ...) of several arrays by falling size: arrays of a launch should be alike in it."""
+    """Return (size, ...) of several arrays by falling size; the arrays of a launch should have similar sizes."""
     return sorted(items, key=itemgetter(0), reverse=True)
 
 
@@ -209,7 +210,7 @@ def _check_alike(parameter, array, what, shape):
 
 
 def _check_ids(ids, count):
-    """Refuse repeated ids: their rows would be updated once too often or too seldom (docs/bugs.md, 12, 13)."""
+    """Refuse repeated ids, whose rows would get a wrong number of updates (docs/bugs.md, 12, 13)."""
     xp = array_module(ids)
     if ids.dtype != np.int64:
         raise TypeError(f"ids are {ids.dtype}: row numbers are int64 everywhere")

@@ -1,4 +1,4 @@
-"""The optimizers' updates on a GPU: one pass over memory, a thread an element. Same bits as ``definition``.
+"""The optimizers' updates on a GPU: one pass over memory, one thread for each element. Same bits as ``definition``.
 
 ``NAME_rows`` updates rows ``ids`` of 2-D arrays, ``NAME_each`` several whole arrays. Every operation rounds once, as in
 the definition (see ``kernels.cuda.ptx``), and every scalar arrives in the dtype of the parameter.

@@ -1,13 +1,13 @@
 """The optimizers' mathematics in plain array code: the oracle. Never optimised.
 
-Every function works in place, element by element, in the dtype of the parameter; each operation rounds once, in the
-order in which the line is written. Scalars are computed in float64 and rounded once to that dtype. All of them first
-make the gradient that the optimizer sees:
+Every function works in place, element by element, in the dtype of the parameter. Each operation rounds once, in the
+order of the line. Scalars are computed in float64 and rounded once to that dtype. Every function first computes the
+gradient that the optimizer sees:
 
     g = scale * gradient                scale: the clip factor, 1 when nothing was clipped
     g = g + decay * parameter           only if decay != 0: weight decay
 
-parameter, gradient and the state arrays: one shape, one dtype.  Called by: owners of a variable, locally.
+parameter, gradient and the state arrays: one shape, one dtype.  Owners of a variable call them locally.
 """
 
 import math
@@ -38,8 +38,8 @@ def momentum(parameter, velocity, gradient, rate, *, mu=0.9, scale=1.0, decay=0.
 def adagrad(parameter, accumulator, gradient, rate, *, epsilon=0.0, scale=1.0, decay=0.0):
     """a += g * g;  p -= (rate * g) / (sqrt(a) + epsilon)
 
-    Duchi et al. 2011. TensorFlow's form, which the authors use, has epsilon 0 and accumulators that start above 0;
-    an accumulator of 0 that meets a gradient of 0 gives NaN under epsilon 0.
+    Duchi et al. 2011. TensorFlow's form, which the authors use, has epsilon 0 and accumulators that start above 0. With
+    epsilon 0, an accumulator of 0 and a gradient of 0 give NaN.
     """
     xp, scalar = array_module(parameter), parameter.dtype.type
     g = seen_gradient(parameter, gradient, scale, decay)
@@ -68,9 +68,9 @@ def adam(parameter, first, second, gradient, rate, *, step, beta1=0.9, beta2=0.9
 
 
 def lamb_direction(parameter, first, second, gradient, *, step, beta1, beta2, epsilon, scale=1.0, decay=0.0):
-    """Move LAMB's moments; return u, the direction of the step (You et al. 2020). Neither it nor they know the rate.
+    """Update LAMB's moments; return u, the direction of the step (You et al. 2020). None of them depends on the rate.
 
-    m, v: as ``adam``'s, of the gradient without weight decay
+    m, v: as in ``adam``, for the gradient without weight decay
     u = (corrected * m) / (sqrt(v) * correction + epsilon) + decay * parameter      corrected: 1 / (1 - beta1**step)
     """
     xp, scalar = array_module(parameter), parameter.dtype.type
@@ -83,7 +83,7 @@ def lamb_direction(parameter, first, second, gradient, *, step, beta1, beta2, ep
 
 
 def update_rows(update, table, state, ids, rows, rate, **options):
-    """Apply the dense ``update`` to rows ``ids`` of ``table`` and of each array in ``state``; touch nothing else.
+    """Apply the dense ``update`` only to rows ``ids`` of ``table`` and of each array in ``state``.
 
     table, state arrays: (R, d).  ids: (k,) int64, unique.  rows: (k, d).
     """

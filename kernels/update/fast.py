@@ -1,7 +1,7 @@
 """The optimizers' updates in Numba: one pass over memory. Same bits as ``definition``.
 
-A kernel updates rows ``ids`` of 2-D arrays; a dense update is the same kernel on one row. Every scalar arrives in the
-dtype of the parameter, because Numba, unlike NumPy, would compute float32 * float64 in float64.
+A kernel updates rows ``ids`` of 2-D arrays. A dense update is the same kernel on one row. Every scalar has the dtype of
+the parameter, because Numba, unlike NumPy, would compute float32 * float64 in float64.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: the rate of a step as a pure function of its number."""
+"""Learning-rate schedules: the rate of a step as a function of its number."""
 
 import math
 
@@ -6,9 +6,9 @@ RATES = {
     "constant": lambda progress: 1.0,
     "linear": lambda progress: 1.0 - progress,
     "cosine": lambda progress: 0.5 * (1.0 + math.cos(math.pi * progress)),  # half a cosine: Loshchilov & Hutter 2017
-    "inverse-sqrt": lambda progress: 1.0 / math.sqrt(1.0 + 99.0 * progress),  # to a tenth at the end
+    "inverse-sqrt": lambda progress: 1.0 / math.sqrt(1.0 + 99.0 * progress),  # falls to a tenth at the end
     "one-cycle": lambda progress: (0.1 + 2.0 * min(progress, 0.9 - progress) if progress <= 0.9 else
-                                   0.1 - 0.99 * (progress - 0.9)),  # up from a tenth, down, to a thousandth: Smith 2018
+                                   0.1 - 0.99 * (progress - 0.9)),  # up from a tenth, down to a thousandth: Smith 2018
 }
 """Schedule -> the part of the base rate that holds after a part of the steps behind the warm-up, 0 to 1."""
 
@@ -17,7 +17,7 @@ def rate_of(step: int, *, base: float, rate: str, warmup: int, steps: int) -> fl
     """Return the learning rate of ``step`` (from 0): linear warm-up to ``base`` over ``warmup`` steps, then ``rate``.
 
     rate(step) = base * (step + 1) / warmup            for step < warmup
-    rate(step) = base * RATES[rate](p),  p = (step - warmup) / (steps - warmup), at most 1, after it
+    rate(step) = base * RATES[rate](p),  p = (step - warmup) / (steps - warmup), at most 1, afterwards
     """
     if step < warmup:
         return base * (step + 1) / warmup

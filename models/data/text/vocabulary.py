@@ -7,7 +7,7 @@ import numpy as np
 
 END_OF_LINE = "<eol>"
 
-# The apostrophe belongs to a word only between letters (lov'd, night's): elsewhere it may as well be a quotation mark.
+# An apostrophe is part of a word only between letters (lov'd, night's). Elsewhere it may be a quotation mark.
 TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*|\n|--+|[^\w\s]|_")
 
 
