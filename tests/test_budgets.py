@@ -18,7 +18,7 @@ BUDGETS = {
     "models": 5464,
     "refimpl/*.py": 194,
     "refimpl/cli": 2560,
-    "refimpl/collectives": 4860,
+    "refimpl/collectives": 4866,
     "refimpl/conformance": 9244,
     "refimpl/experiments": 6678,
     "refimpl/gradients": 754,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1459,
     "refimpl/training": 7040,
     "refimpl/transport": 3719,
-    "tests": 41904,
+    "tests": 41909,
 }
 
 

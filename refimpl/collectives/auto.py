@@ -9,10 +9,11 @@ from refimpl.collectives.running.segments import segments_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import seconds_of
 from refimpl.collectives.units import size_name
+from refimpl.gradients import cover, leaves_of
 from refimpl.transport.machines import Machines
 
 MOST_FOR_TREES = 12
-"""Machines: to pack trees for more takes more than some seconds."""
+"""Nodes of the microbatch tree that machines begin with, one each at least: to pack for more takes too long."""
 DIFFERENT = 0.8
 """The slowest card's part of the fastest's rate up to which trees are considered; a measurement may err by so much."""
 
@@ -46,12 +47,12 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     if network is None or network.machines != machines:
         raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(comm)")
     predicted, canonical = {}, {}
-    for name in (*ALGORITHMS, *_trees_for(network)):
+    for name in (*ALGORITHMS, *_trees_for(network, leaves)):
         if name == "hierarchical" and len(machines) == ranks:
             continue  # no machine has several ranks
         try:
             schedule = make_schedule(name, ranks, leaves, machines=machines if by_machine(name) else None)
-        except ValueError:  # it cannot serve these numbers
+        except (ValueError, ArithmeticError):  # it cannot serve these numbers, or no packing of trees is proved
             continue
         canonical[name] = prove(schedule).canonical
         segments = segments_of(schedule, elements, itemsize, len(machines))
@@ -61,10 +62,12 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     return AllreduceChoice(best, predicted, canonical, reason)
 
 
-def _trees_for(network) -> list[str]:
-    """Return the name of trees for the network's cards where these differ, and machines are not many."""
+def _trees_for(network, leaves) -> list[str]:
+    """Return the name of trees for the network's cards where these differ, and machines have few nodes to sum."""
     cards = _cards(network)
-    if len(cards) > MOST_FOR_TREES or not _differ(network):
+    nodes = sum(len(cover(sorted(leaf for rank in ranks for leaf in leaves_of(rank, network.ranks, leaves))))
+                for ranks in network.machines)
+    if max(len(cards), nodes) > MOST_FOR_TREES or not _differ(network):
         return []
     return [(CANONICAL_TREES if len(cards) == network.ranks else MACHINE_TREES) + star_of(cards)]
 
@@ -94,6 +97,9 @@ def _reason(best, predicted, canonical, size, network) -> str:
     for name in sorted(predicted, key=predicted.get):
         note = "canonical" if canonical[name] else "not canonical: not taken"
         lines.append(f"  {'*' if name == best else ' '} {name:{width}} {predicted[name] * 1e3:10.3f} ms  {note}")
+    if _differ(network) and not any("trees:" in name for name in predicted):
+        lines.append(f"cards differ, but no trees were packed for them: machines begin with more than {MOST_FOR_TREES} "
+                     "partial sums, or no packing was proved to be the best")
     return "\n".join(lines + _table(network))
 
 

@@ -59,6 +59,11 @@ def test_trees_are_taken_where_cards_differ_and_keep_the_bits():
     choice = choose_algorithm(8, 1 << 22, 4, pairs, Network(pairs, 50e-6, rates, rates))
     assert choice.algorithm == "hierarchical-trees:star-2,2,1,2"
     assert choice.predicted[choice.algorithm] < choice.predicted["hierarchical"] / 1.3
+    triples = in_blocks(24, 3)  # each has three leaves, which are two nodes
+    slow = (12.5e6, *(25e6,) * 7)
+    choice = choose_algorithm(24, 1 << 10, 4, triples, Network(triples, 50e-6, slow, slow))
+    assert "cards differ, but no trees were packed for them" in choice.reason
+    assert "trees were" not in choose(4, 1, 1 << 10).reason and not any("trees:" in name for name in choice.predicted)
     alike = (25e6, 21e6, 22e6, 25e6)  # a measurement may err so much
     choice = choose_algorithm(8, 1 << 22, 4, in_blocks(4, 1), Network(in_blocks(4, 1), 50e-6, alike, alike))
     assert not any("trees:" in name for name in choice.predicted)
