@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2560,
     "refimpl/collectives": 4866,
-    "refimpl/conformance": 9244,
+    "refimpl/conformance": 9251,
     "refimpl/experiments": 6678,
     "refimpl/gradients": 754,
     "refimpl/jax": 440,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1459,
     "refimpl/training": 7040,
     "refimpl/transport": 3719,
-    "tests": 41909,
+    "tests": 41911,
 }
 
 

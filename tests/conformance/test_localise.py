@@ -109,5 +109,7 @@ def test_two_bugs_are_two_sentences():
 
 
 def test_what_nothing_explains_says_on_what_it_depends():
-    found = said(CubedAdam, kinds=("update",), ranks=2)
-    assert len(found) == 1 and ", with adam alone" in found[0][1] and found[0][0] == "unexplained=update,optimizer=adam"
+    """One cause that shows in updates, windows and after resuming is one sentence."""
+    (code, words, _), = said(CubedAdam, kinds=("update", "accumulate", "resume"), ranks=2)
+    assert code == "unexplained=update,optimizer=adam" and ", with adam alone" in words
+    assert words.startswith("update, accumulate and resume: ")

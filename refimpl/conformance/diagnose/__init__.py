@@ -27,13 +27,19 @@ def diagnose(judged) -> None:
             named = told(fit)
             for answers in fit.explained:
                 numbers[id(answers.evidence)].diagnosis = named
-        for function in dict.fromkeys(answers.function for answers in left):
-            these = [answers for answers in left if answers.function == function]
+        for part in dict.fromkeys(part_of(answers.case) for answers in left):
+            these = [answers for answers in left if part_of(answers.case) == part]
             right = [e.case for v, e in judged if id(e) in numbers and v.status == "passed" and
-                     KINDS[e.case.kind].machine and KINDS[e.case.kind].functions[0] == function]
+                     KINDS[e.case.kind].machine and part_of(e.case) == part]
             place = localise(these, right, numbers)
             for answers in these:
                 numbers[id(answers.evidence)].diagnosis = place
+
+
+def part_of(case) -> str:
+    """Return what of an implementation a case is about: one of its functions; of trainings, one loop, the stage. Local."""
+    kind = KINDS[case.kind]
+    return kind.stage if kind.stage == "update" else kind.functions[0]
 
 
 def summary(verdicts) -> list[tuple[Diagnosis, list[str]]]:

@@ -10,9 +10,9 @@ from refimpl.conformance.words import names_in_words, ranks_in_words
 
 
 def localise(answers, passed, verdicts) -> Diagnosis:
-    """Return where the answers of some cases of one function differ. Local.
+    """Return where the answers of some cases of one function, or of trainings, differ. Local.
 
-    answers: ``search.Answers`` that nothing explains.  passed: cases of the same function that are right.
+    answers: ``search.Answers`` that nothing explains.  passed: cases of the same that are right.
     verdicts: id of evidence -> Verdict.
     """
     first = min(answers, key=lambda a: (len(a.case.variables), sum(numbers_of(o.value).size for o in a.seen)))
@@ -20,11 +20,12 @@ def localise(answers, passed, verdicts) -> Diagnosis:
         return _rounding(first, verdicts[id(first.evidence)])
     told = telling([a.case for a in answers], passed)
     names = sorted({one.place.variable.name for one in first.wrong})
-    words = [f"{first.function}: {names_in_words(names)} {'differs' if len(names) == 1 else 'differ'}",
+    functions = list(dict.fromkeys(answer.function for answer in answers))
+    words = [f"{names_in_words(functions)}: {names_in_words(names)} {'differs' if len(names) == 1 else 'differ'}",
              *filter(None, (told and told[1], _steps(first), _ranks(first)))]
     patterns = sorted({pattern for one in first.wrong if (pattern := _pattern(one, first))})
     place = f": {patterns[0]}" if len(patterns) == 1 else ""
-    return Diagnosis(f"unexplained={first.function}" + (f",{told[0]}" if told else ""), ", ".join(words) + place,
+    return Diagnosis(f"unexplained={functions[0]}" + (f",{told[0]}" if told else ""), ", ".join(words) + place,
                      f"no deviation gives these numbers; the smallest case that shows it is {first.case.name}: "
                      f"{verdicts[id(first.evidence)].why}", vague=True)
 
