@@ -27,7 +27,7 @@ BUDGETS = {
     "refimpl/pictures": 2048,
     "refimpl/plain": 4046,
     "refimpl/plan": 2859,
-    "refimpl/server": 767,
+    "refimpl/server": 766,
     "refimpl/strategies": 1485,
     "refimpl/svm": 107,
     "refimpl/torch": 1459,

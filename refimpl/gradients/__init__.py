@@ -1,4 +1,4 @@
-"""What a sum of gradients is: the microbatch tree, the arena, and sums that no order can change."""
+"""Sums of gradients: the microbatch tree, the arena, and exact sums, which do not depend on the order."""
 
 from refimpl.gradients.accumulate import DenseTree, RowTree
 from refimpl.gradients.arena import TOUCHED, Arena, Layout

@@ -1,4 +1,4 @@
-"""A rank's microbatch gradients, as they enter the tree: dense ones in arenas, row gradients merged."""
+"""Add up a rank's microbatch gradients in the order of the tree: dense ones in arenas, row gradients merged."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ from refimpl.gradients.tree import Node, TreeSum
 
 
 class DenseTree:
-    """Sums of dense gradients of consecutive microbatches, one arena a node; arenas are used again. Local.
+    """Sums of dense gradients of consecutive microbatches, one arena for each node. Arenas are reused. Local.
 
-    An even leaf is copied into an arena; an odd one is added to the arena of its sibling as it is, without a copy.
+    An even leaf is copied into an arena. An odd leaf is added to the arena of its sibling, without a copy.
 
     layout, codec: of the sums, which are messages.
-    homes: first leaf -> the arena in which the node that begins with it is formed, where it matters.
+    homes: first leaf of a node -> the arena in which this node must be computed.
     """
 
     def __init__(self, layout: Layout, xp, homes: dict[int, Arena] | None = None, codec: Codec = codec_of(IDENTITY)):
@@ -45,32 +45,32 @@ class DenseTree:
         return left
 
     def formed(self) -> dict[Node, dict]:
-        """Return node -> name -> a copy of its sum, of the nodes that ``take`` would return now."""
+        """Return node -> name -> a copy of its sum, for the nodes that ``take`` would return now."""
         return {node: {name: view.copy() for name, view in arena.views.items()} for node, arena in self.tree.parts}
 
     def put(self, node: Node, sums):
-        """Add a node that was ``formed`` before; its first leaf follows the last leaf pushed. sums: name -> array."""
+        """Add a node from ``formed``; its first leaf follows the last pushed leaf. sums: name -> array."""
         self.tree.push(node, (self.homes.get(node.first_leaf) or self.arena()).fill(sums))
 
     def arena(self) -> Arena:
-        """Return an arena to write to; it holds what was last in it."""
+        """Return an arena to write to. It still has its old contents."""
         return self.free.pop() if self.free else Arena(self.layout, self.xp, codec=self.codec)
 
     def held(self) -> list:
-        """Return nothing: arenas are kept, and used again."""
+        """Return nothing: arenas are kept and reused."""
         return []
 
     def take(self) -> list[tuple[Node, Arena]]:
-        """Return the nodes that cover the leaves pushed, and start anew. ``give_back`` their arenas when done."""
+        """Return the nodes that cover the pushed leaves, and reset. ``give_back`` their arenas after use."""
         parts, self.tree.parts = self.tree.parts, []
         return parts
 
     def decode(self, name: str, message, out=None):
-        """Return what a message of a variable, or of a part of it, stands for. out: see ``Codec.decode``."""
+        """Return the decoded message of a variable, or of a part of one. out: see ``Codec.decode``."""
         return self.codec.decode(message, out)
 
     def give_back(self, arenas):
-        """Take arenas back for the next step."""
+        """Reuse these arenas in the next step."""
         self.free.extend(arenas)
 
 
@@ -86,12 +86,12 @@ class RowTree:
         gradients = gradients or self.empty
         for name, tree in self.trees.items():
             ids, rows = gradients[name].ids, gradients[name].rows
-            # a model may return views; what is sent must be in one piece
+            # a model may return views; messages must be contiguous
             ids, rows = (array_module(array).ascontiguousarray(array) for array in (ids, rows))
             tree.push(Node(0, leaf), RowGradient(ids, self.codec.encode(rows)))
 
     def formed(self) -> dict[Node, dict]:
-        """Return node -> name -> its row gradient, of the nodes that ``take`` would return now."""
+        """Return node -> name -> its row gradient, for the nodes that ``take`` would return now."""
         found: dict = {}
         for name, tree in self.trees.items():
             for node, gradient in tree.parts:
@@ -99,7 +99,7 @@ class RowTree:
         return found
 
     def put(self, node: Node, sums: dict[str, RowGradient]):
-        """Add a node that was ``formed`` before; its first leaf follows the last leaf pushed."""
+        """Add a node from ``formed``; its first leaf follows the last pushed leaf."""
         for name, tree in self.trees.items():
             tree.push(node, sums[name])
 
@@ -108,7 +108,7 @@ class RowTree:
         return [gradient for tree in self.trees.values() for _, gradient in tree.parts]
 
     def take(self) -> dict[str, list[tuple[Node, RowGradient]]]:
-        """Return name -> the nodes that cover the leaves pushed, and start anew."""
+        """Return name -> the nodes that cover the pushed leaves, and reset."""
         parts = {name: tree.parts for name, tree in self.trees.items()}
         for tree in self.trees.values():
             tree.parts = []

@@ -1,4 +1,4 @@
-"""The arena: one flat buffer that holds many dense arrays as named views. Tensor fusion for free."""
+"""The arena: one flat buffer with many dense arrays as named views. It gives tensor fusion without copies."""
 
 import bisect
 import math
@@ -16,9 +16,9 @@ TOUCHED = "\0touched"
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each array lies: names and shapes in order, one dtype, no gaps.
+    """The places of the arrays in an arena: names and shapes in order, one dtype, no gaps.
 
-    Every rank derives the same layout from the same variables, so an arena means the same bytes everywhere.
+    Every rank derives the same layout from the same variables, so arenas have the same format on all ranks.
     """
 
     names: tuple[str, ...]
@@ -40,13 +40,13 @@ class Layout:
         return replace(self, dtype=codec.dtype_of(self.dtype))
 
     def with_marks(self) -> "Layout":
-        """Return this layout followed by one mark a row of each array: who touched it (see ``RowsAsDense``)."""
+        """Return this layout with one mark more for each row, which counts gradients of it (see ``RowsAsDense``)."""
         marks = tuple((shape[0],) for shape in self.shapes)
         return Layout(self.names + tuple(n + TOUCHED for n in self.names), self.shapes + marks, self.dtype)
 
     @property
     def offsets(self) -> list[int]:
-        """Element offset of each array, and the total last."""
+        """The offset of each array in elements, and last the total."""
         offsets = [0]
         for shape in self.shapes:
             offsets.append(offsets[-1] + math.prod(shape))
@@ -54,11 +54,11 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return self.offsets[-1]
 
     def overlaps(self, start: int, stop: int) -> dict[str, int]:
-        """Return variable -> its elements within [start, stop), marks too: whose bytes a message carries. Local."""
+        """Return variable -> its elements, with marks, in [start, stop): a message's elements by variable. Local."""
         offsets, found = self.offsets, {}
         for i in range(max(0, bisect.bisect_right(offsets, start) - 1), len(self.names)):
             if offsets[i] >= stop:
@@ -73,8 +73,8 @@ class Layout:
 class Arena:
     """A flat buffer and its named views: ``arena[name]`` has the array's shape and shares the buffer's memory.
 
-    flat: (layout.size,) array to lay the views over; None: a new one of zeros.
-    codec: of what it holds, where these are messages (``Layout.encoded``).
+    flat: (layout.size,) array under the views; None: a new one of zeros.
+    codec: of the contents, if these are messages (``Layout.encoded``).
     """
 
     def __init__(self, layout: Layout, xp=np, flat=None, codec: Codec = codec_of(IDENTITY)):
@@ -90,7 +90,7 @@ class Arena:
         return self.views[name]
 
     def fill(self, arrays):
-        """Copy arrays (name -> array) in; a name that is absent becomes zero."""
+        """Copy arrays (name -> array) into the arena; arrays that are missing become zero."""
         xp = array_module(self.flat)
         there = [name for name in self.views if name in arrays]
         self.codec.encode_each([self.views[name] for name in there], [as_array(xp, arrays[name]) for name in there])

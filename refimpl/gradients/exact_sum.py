@@ -1,8 +1,8 @@
-"""A sum that no order can change: float64 numbers added exactly, rounded once at the end.
+"""An exact sum of float64 numbers, rounded once at the end. It does not depend on the order.
 
 Every finite float64 is an integer times 2**-1074. The accumulator is a row of int64 digits of 32 bits each (a
 "superaccumulator", Kulisch): adding numbers, and adding accumulators of other ranks, is integer addition, which is
-associative. So a norm for clipping is the same bits wherever the rows lie.
+associative. So a norm for clipping has the same bits however rows are spread over ranks.
 """
 
 from fractions import Fraction
@@ -24,7 +24,7 @@ class ExactSum:
     def add(self, values):
         """Add float64 values, any shape, at most 2**30 in all. Raises ValueError if one is not finite.
 
-        Values on a device are added up there: what comes to the host is one row of digits.
+        Values on a device are added up on the device; only one row of digits comes to the host.
         """
         values = array_module(values).asarray(values, dtype=np.float64).ravel()
         if values.size >= ROOM:

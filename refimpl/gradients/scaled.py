@@ -1,4 +1,4 @@
-"""Dense gradients that are encoded by a common scale: leaves wait until all ranks have agreed on it."""
+"""Dense gradients that are encoded by a common scale. Leaves are kept until all ranks have agreed on the scale."""
 
 from dataclasses import replace
 from typing import Callable
@@ -12,9 +12,9 @@ from refimpl.gradients.tree import Node
 
 
 class ScaledTree(DenseTree):
-    """A ``DenseTree`` whose codec asks for max |g| over all microbatches (``Codec.scaled``). Local.
+    """A ``DenseTree`` whose codec needs max |g| over all microbatches (``Codec.scaled``). Local.
 
-    leaves: V.  key(name, leaf): of a microbatch's random numbers.  exponents: name -> k, once ``scale`` is told.
+    leaves: V.  key(name, leaf): of a microbatch's random numbers.  exponents: name -> k, after ``scale``.
     """
 
     def __init__(self, layout: Layout, xp, homes, codec: Codec, leaves: int, key: Callable[[str, int], int]):
@@ -40,7 +40,7 @@ class ScaledTree(DenseTree):
         return np.array(found, np.float32)
 
     def scale(self, largest):
-        """Encode what waits, by the ``largest`` of all ranks."""
+        """Encode the kept leaves. largest: the maximum over all ranks."""
         self.exponents = {name: self.codec.exponent(most, self.leaves)
                           for name, most in zip(self.layout.names, largest)}
         for leaf, gradients in self.waiting:

@@ -1,8 +1,8 @@
-"""Equals plain/tree.py, which draws it: the microbatch tree, in whose order all gradients add up (docs/design.md, I1).
+"""The microbatch tree, which gives the order of all sums of gradients (design.md, I1). Equals plain/tree.py.
 
 Node (level, index) covers the leaves [index * 2**level, (index + 1) * 2**level) that exist; its value is left child +
-right child, and a node without a right child is its left child. Whoever forms a sum of gradients forms a node of this
-tree: so all sums in the system are the same numbers on any number of ranks.
+right child, and a node without a right child is its left child. Every sum of gradients in the system is a node of this
+tree, so any number of ranks gives the same bits.
 """
 
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
@@ -30,7 +30,7 @@ class Node(NamedTuple):
 
 
 class Dealt(int):
-    """V, the number of microbatches, where they are not dealt in order: after ranks have died, the others keep theirs.
+    """V, the number of microbatches, if ranks do not have consecutive ones: after ranks died, the others keep theirs.
 
     of_rank: the microbatches of each rank, rising.
     """
@@ -50,14 +50,14 @@ class Dealt(int):
 
 
 def leaves_of(rank: int, ranks: int, leaves: int) -> Sequence[int]:
-    """Return the microbatches of a rank: consecutive, and as even as can be; or as ``leaves``, V, says. Local."""
+    """Return the microbatches of a rank: consecutive and as even as possible, or those of a ``Dealt``. Local."""
     if isinstance(leaves, Dealt):
         return leaves.of_rank[rank]
     return range(rank * leaves // ranks, (rank + 1) * leaves // ranks)
 
 
 def cover(leaves: Sequence[int]) -> list[Node]:
-    """Return the fewest nodes whose leaves are ``leaves``, which rise, from left to right. Local."""
+    """Return the fewest nodes that cover ``leaves``, from left to right. leaves: rising. Local."""
     tree = TreeSum.of([(Node(0, leaf), None) for leaf in leaves], lambda left, right: None)
     return [node for node, _ in tree.parts]
 

@@ -1,4 +1,4 @@
-"""Who deals with which owner: every rank with all of them, or one rank of each machine for the others (aggregators)."""
+"""The clients of the owners: all ranks, or one rank of each machine for the whole machine (the aggregator)."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -9,7 +9,7 @@ from refimpl.transport.machines import Machines
 
 @dataclass(frozen=True)
 class Clients:
-    """owners[r]: the owners, other than itself, that rank r deals with.
+    """owners[r]: the owners, other than itself, from which rank r pulls and to which it pushes.
 
     nodes[r]: the nodes of the microbatch tree that rank r pushes to each of them.
     """
@@ -19,21 +19,21 @@ class Clients:
 
     @classmethod
     def every_rank(cls, ranks: int, leaves: int) -> "Clients":
-        """Each rank deals with every owner, and pushes what its own microbatches form. leaves: V. Local."""
+        """Every rank is a client of every owner, and pushes the nodes of its own microbatches. leaves: V. Local."""
         return cls(tuple(tuple(o for o in range(ranks) if o != r) for r in range(ranks)),
                    tuple(tuple(cover(leaves_of(r, ranks, leaves))) for r in range(ranks)))
 
     def of(self, owner: int) -> list[int]:
-        """Return the ranks that deal with an owner. Local."""
+        """Return the clients of an owner. Local."""
         return [rank for rank, owners in enumerate(self.owners) if owner in owners]
 
 
 @dataclass(frozen=True)
 class Aggregators:
-    """Local aggregation: for each owner one rank of a machine deals with it, for all ranks of that machine.
+    """Local aggregation: on each machine one rank is the client of an owner, for all ranks of the machine.
 
-    machines: the ranks of each, rising. The aggregator of an owner is the owner itself on its own machine, and on
-    another the rank at the same place, so that the work is shared. (docs/paper.md, Mechanisms)
+    machines: the ranks of each, rising. On its own machine an owner is its own aggregator. On another machine it is the
+    rank at the same place, so that all ranks share the work. (docs/paper.md, Mechanisms)
     """
 
     machines: Machines
@@ -41,7 +41,7 @@ class Aggregators:
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, machines: Machines) -> "Aggregators | None":
-        """Return those of these machines; None where no rank shares a machine, or all do: there is nothing to save."""
+        """Return the aggregators; None if no ranks share a machine or all do, since this would save nothing."""
         machines = tuple(tuple(sorted(ranks)) for ranks in machines)
         return cls(machines) if 1 < len(machines) < sum(map(len, machines)) else None
 
@@ -55,21 +55,21 @@ class Aggregators:
         return self.machines[self._where[rank][0]]
 
     def aggregator(self, rank: int, owner: int) -> int:
-        """Return the rank of ``rank``'s machine that deals with an owner. Local."""
+        """Return the aggregator for an owner on ``rank``'s machine. Local."""
         ranks = self.machine(rank)
         return ranks[self._where[owner][1] % len(ranks)]
 
     def joined(self, rank: int, leaves: int) -> list[tuple[Node, list[int]]]:
-        """Return the nodes that a machine's ranks can form together, and of which of their nodes, in leaf order. Local.
+        """Return the nodes that a machine can compute, with the places of the ranks' nodes in each, in leaf order.
 
-        leaves: V.
+        leaves: V. Local.
         """
         nodes = [node for peer in self.machine(rank) for node in cover(leaves_of(peer, len(self._where), leaves))]
         return TreeSum.of([(node, [position]) for position, node in enumerate(nodes)], lambda left, right: left + right
                           ).parts
 
     def clients(self, leaves: int) -> Clients:
-        """Return who deals with the owners: aggregators, with those on other machines. leaves: V. Local."""
+        """Return the owners' clients: the aggregators, for owners on other machines. leaves: V. Local."""
         ranks = range(len(self._where))
         return Clients(tuple(tuple(o for o in ranks if o not in self.machine(r) and self.aggregator(r, o) == r)
                              for r in ranks), tuple(tuple(node for node, _ in self.joined(r, leaves)) for r in ranks))

@@ -1,11 +1,11 @@
-"""The parameter server of dense variables: what an owner has of them lies side by side, and goes as one message.
+"""The parameter server of dense variables. All pieces of an owner are adjacent and travel in one message.
 
     pull    owner --- values of its piece --> rank
     push    rank --- gradient of a piece -> owner
 
-2 w (N - 1) bytes at the owner of w bytes: where that is all, the hot spot that allreduce does not have (docs/paper.md,
-Bytes); where it is an N-th of all, as many as allreduce. Equals ``refimpl.plain.dense_server`` and
-``reduce_scatter``.
+The owner of w bytes sends and receives 2 w (N - 1) bytes. If w is the whole model, the owner is a hot spot, which
+allreduce avoids (docs/paper.md, Bytes). If w is an N-th of the model, the bytes are those of allreduce. Equals
+``refimpl.plain.dense_server`` and ``reduce_scatter``.
 """
 
 from functools import cached_property
@@ -28,27 +28,27 @@ class DenseServer:
         self.owners, self.clients = clients.owners[comm.rank], clients.of(comm.rank)
 
     def pull(self, phase: str = "pull"):
-        """Bring the pieces up to date, of all owners that this rank deals with."""
+        """Update the pieces of all owners whose client this rank is."""
         me = self.comm.rank
         self.comm.exchange([self.message(client, self.pieces[me], me) for client in self.clients],
                            [self.message(owner, self.pieces[owner], owner) for owner in self.owners], phase, "dense")
 
     @cached_property
     def boxes(self) -> list:
-        """Where clients' gradients come to, and are added up, in every step: (client, node, flat). Local."""
+        """The arrays in which clients' gradients arrive and are added up: (client, node, flat). Local."""
         return [(client, node, self.box(self.comm.rank))
                 for client in self.clients for node in self.nodes[client]]
 
     def push(self, nodes: dict[int, list], phase: str = "push"):
-        """Return the sum of this rank's own piece, encoded, good until the next. nodes: owner -> [(node, flat)]."""
+        """Return the encoded sum of this rank's piece, valid until the next push. nodes: owner -> [(node, flat)]."""
         me = self.comm.rank
         sends = [self.message(owner, flat, owner) for owner in self.owners for _, flat in nodes[owner]]
         self.comm.exchange(sends, [self.message(client, flat, me) for client, _, flat in self.boxes], phase, "dense")
         total = fold([(node, flat) for _, node, flat in self.boxes] + nodes[me], self.codec.merge)
-        return self.box(me) if total is None else total  # None: it owns nothing
+        return self.box(me) if total is None else total  # None: this rank owns nothing
 
     def message(self, peer, flat, owner):
-        """Return what ``Communicator.exchange`` takes: a piece of an owner, to or from a peer. Local."""
+        """Return a message for ``Communicator.exchange``: an owner's piece, to or from a peer. Local."""
         return peer, flat, self.elements[owner]
 
     def box(self, owner):
@@ -57,7 +57,7 @@ class DenseServer:
 
 
 class LocalDenseAggregation:
-    """A dense server as the ranks of machines use it: a machine pulls a value once, and pushes one sum. leaves: V."""
+    """A dense server with local aggregation: a machine pulls each value once, and pushes one sum. leaves: V."""
 
     def __init__(self, server: DenseServer, aggregators: Aggregators, leaves: int):
         self.server, self.comm, me = server, server.comm, server.comm.rank
@@ -66,7 +66,7 @@ class LocalDenseAggregation:
         self.through = {owner: aggregators.aggregator(me, owner) for owner in range(self.comm.size)}
 
     def pull(self, phase: str = "pull"):
-        """Bring all pieces up to date."""
+        """Update all pieces."""
         self.server.pull(phase)
         message, pieces, me = self.server.message, self.server.pieces, self.comm.rank
         sends = [message(peer, pieces[o], o) for peer in self.peers for o, rank in self.through.items() if rank == me]
@@ -86,6 +86,6 @@ class LocalDenseAggregation:
                 receives += [message(peer, flat, owner) for _, flat in flats]
                 merged[owner] += flats
         self.comm.exchange(sends, receives, "aggregate", "dense")
-        # to the nodes of the tree that the machine can form, no further
+        # only up to nodes of the tree that the machine can compute
         add = self.server.codec.merge
         return self.server.push({owner: TreeSum.of(parts, add).parts for owner, parts in merged.items()}, phase)

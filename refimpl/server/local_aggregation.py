@@ -1,12 +1,11 @@
-"""Local aggregation: the ranks of a machine deal with the owners as one, so that each row crosses the network once.
+"""Local aggregation: the ranks of a machine merge their pulls and pushes, so that each row crosses the network once.
 
     pull    rank --- row numbers ----> aggregator --- their union ---> owner     "gather", then the server's "pull"
             rank <------- rows ------- aggregator <------ rows ------- owner     "scatter"
     push    rank -- row gradients ---> aggregator --- their sum -----> owner     "aggregate", then the server's "push"
 
-It wraps a ``RowServer``, whose clients the aggregators are. They form the nodes of the microbatch tree that their
-machine's nodes join to, and no other sums: so the owner's sum is the tree's root (I1). Equals
-``refimpl.plain.aggregation``, bit for bit.
+It wraps a ``RowServer``, whose clients are the aggregators. They add up only nodes of the microbatch tree, so the
+owner's sum is the tree's root (I1). Equals ``refimpl.plain.aggregation``, bit for bit.
 """
 
 import numpy as np
@@ -19,7 +18,7 @@ from refimpl.server.rows import RowServer
 
 
 class LocalAggregation:
-    """A row server as the ranks of machines use it: the same methods, and the same answers. leaves: V."""
+    """A row server with local aggregation: the same methods and the same results. leaves: V."""
 
     def __init__(self, server: RowServer, aggregators: Aggregators, leaves: int):
         self.server, self.comm, me = server, server.comm, server.comm.rank
@@ -31,7 +30,7 @@ class LocalAggregation:
                         for name, parts in server.partitionings.items()}
 
     def pull(self, needs: dict, phase: str = "pull") -> dict:
-        """Return name -> (k, d) rows as their owners have them now. needs: name -> (k,) int64, sorted, unique."""
+        """Return name -> (k, d), the current values of rows. needs: name -> (k,) int64, sorted, unique."""
         me, places = self.comm.rank, {name: self._by_aggregator(name, ids) for name, ids in needs.items()}
         asked = {(name, rank): needs[name][some] for name in needs for rank, some in places[name].items()}
         lists = exchange_row_numbers(
@@ -75,16 +74,16 @@ class LocalAggregation:
             for node, g, where in mine[name]:
                 own = where[self.comm.rank]
                 came[name].append((node, RowGradient(g.ids[own], take_rows(g.rows, own))))
-        # to the nodes of the tree that the machine can form, no further
+        # only up to nodes of the tree that the machine can compute
         merge = self.server.codec.merge_rows
         yield from self.server.push({name: TreeSum.of(nodes, merge).parts for name, nodes in came.items()}, phase)
 
     def _mine(self, names) -> list[str]:
-        """Those of the variables that this rank is the aggregator of some owner of."""
+        """The variables of which this rank is the aggregator for some owner."""
         return [name for name in names if self.comm.rank in self.through[name]]
 
     def _by_aggregator(self, name, ids) -> dict:
-        """rank of this machine -> (k,) int64 places in ``ids`` of the rows whose owners it deals with."""
+        """rank of this machine -> (k,) int64 places in ``ids`` of the rows whose aggregator it is."""
         parts = self.server.partitionings[name]
         to = self.aggregator[parts.owners_of(ids)]
         return {rank: np.flatnonzero(to == rank) for rank in self.machine}

@@ -1,4 +1,4 @@
-"""Which rank owns which rows: P partitions of a sparse variable over N ranks, as plain data."""
+"""The owners of rows: P partitions of a sparse variable over N ranks, as plain data."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,8 +18,8 @@ class Partitioning:
     """P partitions of ``rows`` rows. owners[p]: the rank that stores, serves and updates partition p.
 
     contiguous:  partition p holds rows [p R // P, (p + 1) R // P).
-    interleaved: partition p holds rows p, p + P, p + 2P, ...  Frequent words have small numbers: this spreads them.
-    An owner keeps its partitions in one table, one after the other; a *local* row number counts in that table.
+    interleaved: partition p holds rows p, p + P, p + 2P, ...  It spreads frequent words, which have small numbers.
+    An owner keeps its partitions one after the other in one table; a *local* row number counts in this table.
     """
 
     rows: int
@@ -35,7 +35,7 @@ class Partitioning:
 
     @classmethod
     def round_robin(cls, rows: int, partitions: int, ranks: int, scheme: str = "contiguous") -> "Partitioning":
-        """Deal the partitions, which are equal, to the ranks in turn: each goes to a least loaded one."""
+        """Assign equal partitions to the ranks in turn: each goes to one of the least loaded ranks."""
         if partitions < 1:
             raise ValueError(f"{partitions} partitions: give at least 1")
         if partitions > MOST_PARTITIONS:
@@ -44,9 +44,9 @@ class Partitioning:
 
     @classmethod
     def dealt(cls, rows: int, partitions: int, load, scheme: str = "contiguous") -> "Partitioning":
-        """Deal the partitions, which are equal, to the ranks in turn; what is left over to the least loaded.
+        """Assign equal partitions to the ranks in turn, and the remaining ones to the least loaded ranks.
 
-        load[r]: bytes that rank r has so far.
+        load[r]: bytes that rank r already has.
         """
         in_turn = cls.round_robin(rows, partitions, len(load), scheme)
         whole = partitions - partitions % len(load)
@@ -55,7 +55,7 @@ class Partitioning:
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """The number of partitions."""
         return len(self.owners)
 
     def rows_of_partition(self, partition: int) -> range:
@@ -65,11 +65,11 @@ class Partitioning:
         return range(partition * self.rows // self.partitions, (partition + 1) * self.rows // self.partitions)
 
     def partitions_of(self, rank: int) -> list[int]:
-        """Return the partitions that a rank owns, in the order in which its table holds them."""
+        """Return the partitions that a rank owns, in the order of its table."""
         return [p for p, owner in enumerate(self.owners) if owner == rank]
 
     def rows_owned(self, rank: int) -> int:
-        """Return how many rows a rank's table has."""
+        """Return the number of rows in a rank's table."""
         return sum(len(self.rows_of_partition(p)) for p in self.partitions_of(rank))
 
     def global_rows(self, rank: int):
@@ -106,11 +106,11 @@ class Partitioning:
         return np.asarray(self.owners, np.int64)[self.locate(ids)[0]]
 
     def counts(self, ids):
-        """Return how many of the row numbers each owner has: (N,) int64. Local."""
+        """Return the number of these rows that each rank owns: (N,) int64. Local."""
         return np.bincount(self.owners_of(ids), minlength=self.ranks)
 
     def route(self, ids) -> "Route":
-        """Return how to send sorted row numbers to their owners: as rows of their tables.
+        """Return sorted row numbers by owner, as rows of the owners' tables.
 
         ids: (k,) int64, strictly increasing. Local.
         """
@@ -130,10 +130,10 @@ def row_bytes(variable, codec: Codec = codec_of(IDENTITY)) -> int:
 
 @dataclass(frozen=True)
 class Route:
-    """Row numbers in the order in which they are sent: by owner, each owner's as rising rows of its table.
+    """Row numbers in the order in which they are sent: by owner, for each owner rising rows of its table.
 
-    numbers: (k,) int64.  bounds: those of owner o are numbers[bounds[o]:bounds[o + 1]].
-    order: numbers[j] is that of ids[order[j]]; None: order kept.
+    numbers: (k,) int64.  bounds: numbers[bounds[o]:bounds[o + 1]] belong to owner o.
+    order: numbers[j] belongs to ids[order[j]]; None: the order is the same.
     """
 
     numbers: np.ndarray

@@ -1,7 +1,7 @@
-"""Rounds of an exchange of rows: while what came in one is worked on, the next is under way.
+"""Rounds of an exchange of rows: while a rank works on the rows of one round, the next round is in flight.
 
-An owner's partitions are exchanged one after the other, small ones together: that is what more partitions gain, θ1 / P
-of the search (``refimpl.plan.partitions.search``).
+An owner's partitions are exchanged one after the other, small ones together. This is the gain of more partitions,
+θ1 / P in the partition search (``refimpl.plan.partitions.search``).
 """
 
 from itertools import pairwise
@@ -13,38 +13,38 @@ from refimpl.server.partition import Partitioning
 
 T = TypeVar("T")
 
-ROUND = 1 << 18  # bytes of rows, were all of them wanted: with less a round costs more than what it lets begin sooner
+ROUND = 1 << 18  # bytes of all rows of a round; smaller rounds cost more than the earlier start gains
 
 
 def partitions_a_round(parts: Partitioning, row_bytes: int) -> int:
-    """Return how many partitions of an owner are exchanged in one round: one, or more of them if they are small. Local.
+    """Return the number of an owner's partitions in one round: one, or more if they are small. Local.
 
-    It depends on the partitions alone, so that ranks need not tell each other.
+    It depends only on the partitions, so all ranks compute the same number.
     """
     largest = -(-parts.rows // parts.partitions) * row_bytes
     return max(1, ROUND // max(1, largest))
 
 
 def round_edges(parts: Partitioning, owner: int, each: int):
-    """Return where rounds of ``each`` partitions cut an owner's table: each one's first row, and the end. Local."""
+    """Return the first row of each round of ``each`` partitions in an owner's table, and the end. Local."""
     sizes = [len(parts.rows_of_partition(p)) for p in parts.partitions_of(owner)]
     ends = np.cumsum([0, *sizes])
     return np.append(ends[:-1:each], ends[-1])
 
 
 def cut(numbers, edges, first: int = 0) -> list[slice]:
-    """Return, for each round, the slice of rows of one owner's table that travels in it. Local.
+    """Return for each round the slice of an owner's rows that travels in it. Local.
 
-    numbers: (k,) int64 rows of the table, rising.  edges: of ``round_edges``.  first: what to count the slices from.
+    numbers: (k,) int64 rows of the table, rising.  edges: of ``round_edges``.  first: added to the slices.
     """
     ends = (first + np.searchsorted(numbers, edges)).tolist() if len(edges) > 2 else [first, first + len(numbers)]
     return [slice(a, b) for a, b in pairwise(ends[:len(edges)])]
 
 
 def ahead(begun: Iterable[T]) -> Iterator[T]:
-    """Yield what ``begun`` begins, each only after the next has been begun too. Local.
+    """Yield the items of ``begun``, each after the next one was taken, too. Local.
 
-    ``for pending in ahead(start(k) for k in rounds): pending.wait(); ...`` has one round under way while it works.
+    ``for pending in ahead(start(k) for k in rounds): pending.wait(); ...`` has one round in flight while it works.
     """
     waiting: list[T] = []
     for item in begun:

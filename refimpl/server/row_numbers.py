@@ -1,4 +1,4 @@
-"""Lists of row numbers between ranks: a message for each pair, which begins with how long its lists are.
+"""Lists of row numbers between ranks: one message for each pair of ranks, which begins with the lengths of its lists.
 
     |length of each list|row numbers ...     HEAD numbers, or all lengths if these are more; the rest: a second message
 """
@@ -7,14 +7,14 @@ import numpy as np
 
 from refimpl.transport import Communicator
 
-HEAD = 2048  # numbers of a first message, row numbers that fit among them: 16 KiB
+HEAD = 2048  # numbers in a first message, lengths and row numbers: 16 KiB
 
 
 def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming: dict[int, list[str]],
                          phase: str) -> dict[int, list]:
     """Send each peer its lists; return each peer's lists for this rank: (k,) int64 each. Collective over these ranks.
 
-    outgoing[peer]: (variable, (k,) int64) of each list.  incoming[peer]: the variable of each list that will come.
+    outgoing[peer]: (variable, (k,) int64) of each list.  incoming[peer]: the variable of each list from this peer.
     Bytes: 8 for each list (control), 8 for each row number (indices).
     """
     what = f"{phase} (row numbers)"
@@ -38,12 +38,12 @@ def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming
 
 
 def _message(lists):
-    """Return what travels: the length of each list, then all row numbers."""
+    """Return the message: the length of each list, then all row numbers."""
     return np.concatenate([np.array([len(numbers) for numbers in lists], np.int64), *lists])
 
 
 def _whole(head, lists: int):
-    """Return the message that begins with ``head``; what has not come yet is to be filled in."""
+    """Return an array for the whole message, which begins with ``head``; the caller receives the rest into it."""
     size = lists + int(head[:lists].sum())
     if size <= len(head):
         return head[:size]

@@ -1,8 +1,8 @@
 """The parameter server of sparse variables: pull the rows that a step needs, push row gradients to their owners.
 
-    pull    rank --- row numbers ---> owner        each rank is worker and server; what it owns itself never leaves it
+    pull    rank --- row numbers ---> owner        each rank is worker and server; it sends nothing to itself
             rank <------ rows ------- owner
-    push    rank --- row numbers, rows -> owner, which adds up the nodes of the microbatch tree that come (I1)
+    push    rank --- row numbers, rows -> owner, which adds up the nodes of the microbatch tree that it receives (I1)
 
 Row numbers go first, then rows in rounds. Equals ``refimpl.plain.server``, bit for bit.
 """
@@ -19,10 +19,10 @@ from refimpl.transport import Communicator
 
 
 class RowServer:
-    """Some sparse variables, exchanged together. Local to make, Collective to use: all ranks call the same methods.
+    """Some sparse variables, exchanged together. Its constructor is local, its methods are Collective.
 
-    shards: name -> the rows that this rank owns.  partitionings: name -> who owns which, the same on every rank.
-    clients: which ranks deal with which owners, and the nodes of the tree that they push.  codec: of row gradients.
+    shards: name -> the rows that this rank owns.  partitionings: name -> the owners of rows, the same on every rank.
+    clients: the ranks that pull and push, and the nodes of the tree that they push.  codec: of row gradients.
     """
 
     def __init__(self, shards: dict[str, Shard], partitionings: dict[str, Partitioning], comm: Communicator,
@@ -36,7 +36,7 @@ class RowServer:
             self.edges[name] = [round_edges(parts, owner, each) for owner in range(comm.size)]
 
     def pull(self, needs: dict, phase: str = "pull") -> dict:
-        """Return name -> (k, d) rows as their owners have them now. needs: name -> (k,) int64, sorted, unique."""
+        """Return name -> (k, d), the current values of rows. needs: name -> (k,) int64, sorted, unique."""
         names = list(needs)
         routes = {name: self.partitionings[name].route(ids) for name, ids in needs.items()}
         served = [name for name in names if name in self.mine]
@@ -64,7 +64,7 @@ class RowServer:
         return {name: routes[name].unsort(rows) for name, rows in answers.items()}
 
     def push(self, parts: dict, phase: str = "push"):
-        """Yield a ReducedGradient of each round's partitions that this rank owns, as soon as it is there.
+        """Yield a ReducedGradient of each round's partitions that this rank owns, as soon as it is complete.
 
         parts: name -> [(node, RowGradient)], encoded, for each node that this rank pushes; ids are the variable's rows.
         """
@@ -101,12 +101,12 @@ class RowServer:
                     yield ReducedGradient(self.shards[name], total.ids, self.codec.decode(total.rows), True)
 
     def _routed(self, name, gradient):
-        """Return (route, rows in its order, owner -> slices by round) of a row gradient."""
+        """Return (route, rows in the route's order, owner -> slices by round) of a row gradient."""
         route = self.partitionings[name].route(gradient.ids)
         return route, route.sort(gradient.rows), self._cut_by_owner(name, route)
 
     def _coming(self, names, announced) -> dict:
-        """Return name -> (client, node, row numbers, slices by round) of each row gradient that will come."""
+        """Return name -> (client, node, row numbers, slices by round) of each row gradient that will arrive."""
         coming: dict = {name: [] for name in names}
         for client, lists in announced.items():
             following = iter(lists)
@@ -120,19 +120,19 @@ class RowServer:
         return len(self.edges[name][owner]) > 1
 
     def _rounds(self, names) -> range:
-        """The rounds of an exchange of some variables: as many as the busiest owner has."""
+        """The number of rounds in an exchange of some variables: that of the owner with the most rounds."""
         return range(max((len(edges) - 1 for name in names for edges in self.edges[name]), default=0))
 
     def _cut_by_owner(self, name, route) -> dict[int, list[slice]]:
-        """owner -> the slice of a route that travels in each round, for the owners that this rank deals with."""
+        """owner -> the slice of a route in each round, for the owners whose client this rank is."""
         return {o: cut(route.of(o), self.edges[name][o], int(route.bounds[o])) for o in (*self.owners, self.comm.rank)}
 
     def empty(self, name, rows: int, codec: Codec = codec_of(IDENTITY)):
-        """Return a new (rows, d) array for rows of a variable, or their messages, where its table is. Local."""
+        """Return a new (rows, d) array for rows of a variable, or their messages, on the table's device. Local."""
         table = self.shards[name].values
         return array_module(table).empty((rows, table.shape[1]), codec.dtype_of(table.dtype))
 
 
 def _of(pieces, number):
-    """Return what travels in a round; nothing where an owner has no such round."""
+    """Return the piece of a round; empty if the owner has fewer rounds."""
     return pieces[number] if number < len(pieces) else slice(0, 0)

@@ -1,4 +1,4 @@
-"""What a rank keeps of a variable, and what it gets of the summed gradient: the optimizer works on these two."""
+"""A rank's part of a variable and of its summed gradient. The optimizer works on these two."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from models import Variable
 
 @dataclass
 class Shard:
-    """A variable, or the rows of it that this rank keeps, with the optimizer's state of them.
+    """A variable, or the rows of a variable that this rank keeps, with the optimizer's state.
 
     values: the whole value (dense, or replicated), or (rows owned, d).  state: slot -> array of values' shape.
     """
@@ -23,10 +23,10 @@ class Shard:
 
 
 class Holding(NamedTuple):
-    """Which rows of a whole variable a shard holds.
+    """The rows of a whole variable in a shard.
 
     rows: ranges of row numbers, in the order of the shard's rows; None: the whole variable.
-    alone: whether no other rank keeps them.
+    alone: whether only this rank keeps them.
     """
 
     shard: Shard
@@ -36,9 +36,9 @@ class Holding(NamedTuple):
 
 @dataclass
 class ReducedGradient:
-    """The gradient of a shard, summed over the global batch: what clipping and the optimizer work on.
+    """The gradient of a shard, summed over the global batch, for clipping and the optimizer.
 
-    ids:    None for a whole gradient; else (k,) int64 rows of ``shard.values`` that ``gradient`` (k, d) belongs to.
+    ids:    None for a whole gradient; else (k,) int64, the rows of ``shard.values`` for ``gradient`` (k, d).
     counts: True on exactly one rank for each element, so that a norm adds every element once.
     """
 

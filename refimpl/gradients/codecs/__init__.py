@@ -1,7 +1,7 @@
-"""Codecs: how the gradient of a microbatch is encoded for the way, and what the sum of two encoded ones is.
+"""Codecs: the encoding of a microbatch's gradient for messages, and the sum of two encoded gradients.
 
-A codec belongs to the microbatch tree, not to a rank: each leaf is encoded by itself, and whoever adds two nodes up
-merges them as the codec says. So the answer is the same on any number of ranks. Plainly: ``refimpl.plain.codecs``.
+A codec belongs to the microbatch tree, not to a rank. Each leaf is encoded by itself, and two nodes are merged by the
+codec. So the result is the same on any number of ranks. The plain version: ``refimpl.plain.codecs``.
 """
 
 from functools import lru_cache
@@ -18,7 +18,7 @@ IDENTITY = Codec.name
 
 @lru_cache(maxsize=None)
 def codec_of(text: str) -> Codec:
-    """Return the codec of a name, and of a parameter behind a colon. Raises ValueError, with what fits. Local."""
+    """Return the codec for "name" or "name:parameter". Raises ValueError, which lists the valid ones. Local."""
     name, colon, parameter = text.partition(":")
     if name not in CODECS:
         raise ValueError(f"no codec {text[:60]!r}; there are {', '.join(c.form or c.name for c in CODECS.values())}")

@@ -1,4 +1,4 @@
-"""What a codec is; this one is the identity: every bit of a gradient travels."""
+"""The base class of codecs, which is the identity: gradients are sent unchanged."""
 
 from dataclasses import dataclass
 from operator import iadd
@@ -12,12 +12,12 @@ from kernels.each import add_each, copy_each
 
 @dataclass(frozen=True)
 class Codec:
-    """Encodes the gradients of a variable elementwise: a message has as many elements, of ``dtype``. Local.
+    """Encodes the gradients of a variable elementwise: a message has the gradient's shape and ``dtype``. Local.
 
-    name: what plans call it.  form: how its text is written, where a parameter follows.
+    name: in plans.  form: its text with a parameter, if it has one.
     dtype: of a message; None: the gradient's own.
-    by_tree: whether the sum must be formed in the order of the microbatch tree; else a ring may add in another.
-    scaled: whether it encodes by a scale that all ranks agree on (``gradients.scaled``, ``Integers``).
+    by_tree: whether gradients must be added in the order of the microbatch tree; else a ring may use another order.
+    scaled: whether it encodes by a scale on which all ranks agree (``gradients.scaled``, ``Integers``).
     feedback: whether it sends few elements, and what it leaves out is added to the next gradient (``TopK``).
     """
 
@@ -30,11 +30,11 @@ class Codec:
 
     @classmethod
     def of(cls, parameter: str) -> "Codec":
-        """Return the codec with the parameter behind its name and a colon. Raises ValueError, saying what fits."""
+        """Return the codec with the parameter after the colon. Raises ValueError, which lists the valid ones."""
         raise ValueError(f"codec {cls.name} has no parameter {parameter[:20]!r}: leave it out")
 
     def check(self, variable, microbatches: int):
-        """Raise ValueError, saying what fits, for a variable whose gradient, of V microbatches, it cannot encode."""
+        """Raise ValueError, with a remedy, if it cannot encode the gradients of a variable in V microbatches."""
 
     def dtype_of(self, dtype: str) -> str:
         """Return the dtype of messages of a variable of ``dtype``."""
@@ -45,24 +45,24 @@ class Codec:
         return gradient
 
     def decode(self, message, out=None):
-        """Return what a message stands for. out: float32 array to be written, for codecs that need one."""
+        """Return the gradient of a message. out: float32 array for the result, for codecs that need one."""
         return message
 
     def encode_each(self, messages, gradients):
-        """Write the message of each gradient; one that is encoded already is copied. Lists of arrays of like shapes."""
+        """Write the message of each gradient; copy those already encoded. The lists have arrays of equal shapes."""
         copy_each(messages, gradients)
 
     def merge_each(self, messages, others):
-        """Add to each message another, or a gradient that is encoded first. Lists of arrays of like shapes."""
+        """Add to each message another one, or a gradient, which is first encoded. Lists of arrays of equal shapes."""
         add_each(messages, others)
 
     merge = staticmethod(iadd)
     """merge(into, other): add a message to another, in place; return it."""
 
     def merge_rows(self, left: RowGradient, right: RowGradient) -> RowGradient:
-        """Return the sum of two row gradients whose rows are encoded: a row that only one has stays as it is."""
+        """Return the sum of two row gradients with encoded rows. A row that only one of them has does not change."""
         return merge_rows(left, right)
 
     def room(self, like):
-        """Return the array that ``decode`` writes messages like this one to; None: it needs none."""
+        """Return an array for the ``out`` of ``decode``; None if ``decode`` needs none."""
         return None if self.dtype is None else array_module(like).empty(like.shape, np.float32)

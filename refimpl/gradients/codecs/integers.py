@@ -2,8 +2,8 @@
 
     leaf     floor(g 2^k + u), u uniform in [0, 1): its expectation is g 2^k          node     left + right, exactly
 
-All ranks agree first on max |g| over all microbatches, 4 bytes a variable; k is the largest for which V of them fit.
-Sums of integers are exact: so the bits are the same in any order, also around a ring.
+First all ranks agree on max |g| over all microbatches, 4 bytes for each variable. k is the largest exponent for which V
+such integers add up without overflow. Sums of integers are exact, so any order gives the same bits, also a ring's.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ WIDTHS = 8, 16, 32
 
 @dataclass(frozen=True)
 class Integers(Codec):
-    """bits: of an element of a message, of which those of V microbatches, added up, must not need more."""
+    """bits: of an element of a message. The sum over V microbatches must not need more."""
 
     name, scaled, form = "integers", True, f"integers:{'|'.join(map(str, WIDTHS))}"
 
@@ -46,7 +46,7 @@ class Integers(Codec):
                              f"{self.name}:{' or '.join(fits)}, or give fewer --microbatches")
 
     def most(self, microbatches: int) -> int:
-        """Return the largest integer that a microbatch may have, so that so many add up without an overflow."""
+        """Return the largest integer in a microbatch with which ``microbatches`` of them add up without overflow."""
         return (1 << self.bits - 1) // (1 << (microbatches - 1).bit_length()) - 1
 
     def exponent(self, largest, microbatches: int) -> int:
@@ -64,6 +64,6 @@ class Integers(Codec):
         return message
 
     def restore(self, message, exponent: int, out):
-        """Write what a message stands for to ``out``, float32; return it."""
+        """Write the gradient of a message to ``out``, float32; return it."""
         integers.decode(message, exponent, out)
         return out

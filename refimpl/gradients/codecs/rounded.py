@@ -2,7 +2,7 @@
 
     leaf     round(g)          node     round(left + right)          nearest, ties to even; no residual
 
-The bits depend on the order of the sum. So an allreduce must be a canonical one: a ring rounds in another order.
+The bits depend on the order of the sum, so the allreduce must add in reproducible order. A ring adds in another order.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from refimpl.gradients.codecs.codec import Codec
 
 @dataclass(frozen=True)
 class Rounded(Codec):
-    """What bf16 and fp16 have in common: elements of 16 bits (``kernels.half``)."""
+    """The base class of bf16 and fp16: elements of 16 bits (``kernels.half``)."""
 
     by_tree = True
 
@@ -65,6 +65,6 @@ class Bf16(Rounded):
 
 @dataclass(frozen=True)
 class Fp16(Rounded):
-    """11 bits of precision; beyond 65504 lies infinity, which ends a training with an error."""
+    """11 bits of precision. Numbers above 65504 become infinity, which ends a training with an error."""
 
     name, dtype = "fp16", "float16"
