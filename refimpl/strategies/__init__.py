@@ -1,6 +1,6 @@
-"""How one variable is kept, exchanged and paid for: one strategy a file, exchange and exact bytes side by side.
+"""Strategies: how a variable is stored and exchanged, and its exact bytes. Each file holds one strategy.
 
-A strategy is a value of the plan (``refimpl.plan.strategy``); its exchange (``exchange.py``) runs in a training.
+A strategy is a value of the plan (``refimpl.plan.strategy``). Its exchange (``exchange.py``) runs in a training.
 """
 
 from refimpl.plan.strategy import STRATEGIES
@@ -14,7 +14,7 @@ from refimpl.strategies.hot_rows import HotRows
 from refimpl.strategies.reduce_scatter import ReduceScatter
 from refimpl.strategies.server import ServedRows
 
-# in the order in which the exchanges of a step begin: what is pulled comes first, and rows before dense variables
+# in the order in which the exchanges of a step begin: pulled variables first, and rows before dense variables
 for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, GatheredElements, ServedDense, ReduceScatter, Columns, Allreduce):
     STRATEGIES[_strategy.name, _strategy.sparse] = _strategy
 

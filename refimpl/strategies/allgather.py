@@ -1,8 +1,8 @@
 """Strategy "allgather" of sparse variables: a replica on every rank, row gradients of all ranks to all ranks.
 
-    bytes in and out of a rank: 2 α w (N - 1), N / 2 times what the server moves       (docs/paper.md, Bytes)
+    bytes in and out of a rank: 2 α w (N - 1), N / 2 times those of the server         (docs/paper.md, Bytes)
 
-Every rank ends with the same row gradient, the tree's sum, and updates its own copy of those rows. Plainly:
+Every rank ends with the same row gradient, the tree's sum, and updates its own copy of these rows. The plain version:
 ``refimpl.plain.replicas``.
 """
 
@@ -23,7 +23,7 @@ from refimpl.strategies.exchange import Replicas
 
 @dataclass(frozen=True)
 class GatheredRows(Strategy):
-    """Nothing is to be said of it: all ranks keep it."""
+    """The strategy in a plan. It has no fields: all ranks keep the variable."""
 
     name, sparse = "allgather", True
     label, colour, mark = "rows to all (allgather)", "orange", "s"
@@ -31,7 +31,7 @@ class GatheredRows(Strategy):
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
-        """(8 + d s) k_r from rank r to each other, of its k_r gradient rows; and 8 for the length of each node's."""
+        """(8 + d s) k_r from rank r to each other one, for its k_r gradient rows; and 8 for the length of each node."""
         found, others = {}, 1 - np.eye(plan.ranks, dtype=np.int64)
         most = max(len(cover(leaves_of(r, plan.ranks, plan.microbatches))) for r in range(plan.ranks))
         for variable, strategy in placed:
@@ -52,7 +52,7 @@ class GatheredRows(Strategy):
 
 
 class ReplicatedRows(Replicas):
-    """Sparse variables of which every rank keeps all rows. leaves: V."""
+    """Sparse variables with all rows on every rank. leaves: V."""
 
     def __init__(self, variables: list, codec, leaves: int, comm, seed: int, xp=np):
         self.comm, self.variables, self.codec = comm, list(variables), codec
@@ -93,7 +93,7 @@ class GatheredRowsExchange(ReplicatedRows):
         return gradient
 
     def _room(self, name, rows):
-        """Return what row gradients of a variable come in."""
+        """Return an array in which row gradients of a variable arrive."""
         values = self.shards[name].values
         return RowGradient(np.empty(rows, np.int64), array_module(values).empty(
             (rows, values.shape[1]), self.codec.dtype_of(values.dtype)))
@@ -101,8 +101,8 @@ class GatheredRowsExchange(ReplicatedRows):
     def _allgather(self, parts, counts):
         """Return arrived[name, rank] = the row gradients of the rank's nodes.
 
-        N - 1 stages: in stage k everyone sends to the rank k after it. If all sent to all at once, dozens of streams
-        would meet at each card, which must drop what its queue cannot hold.
+        There are N - 1 stages. In stage k each rank sends to the rank k places after it. If all sent to all at once,
+        dozens of streams would meet at each card, which drops packets when its queue is full.
         """
         arrived = {(name, self.comm.rank): [g for _, g in nodes] for name, nodes in parts.items()}
         for stage in ahead(self._begin(parts, counts, arrived, k) for k in range(1, self.comm.size)):
@@ -111,7 +111,7 @@ class GatheredRowsExchange(ReplicatedRows):
         return arrived
 
     def _begin(self, parts, counts, arrived, k):
-        """Begin stage k: this rank's nodes go to the rank k after it, those of the rank k before it come."""
+        """Begin stage k: send this rank's nodes to the rank k places after it, receive from the one k places before."""
         to, source = (self.comm.rank + k) % self.comm.size, (self.comm.rank - k) % self.comm.size
         leaving, arriving = [], []
         for j, (name, nodes) in enumerate(parts.items()):

@@ -2,7 +2,7 @@
 
     bytes in and out of a rank: 4 w (N - 1) / N, and no hot spot       (docs/paper.md, Bytes)
 
-The plan names the algorithm (``refimpl.collectives``). Plainly: ``refimpl.plain.allreduce`` and ``replicas``.
+The plan names the algorithm (``refimpl.collectives``). The plain version: ``refimpl.plain.allreduce`` and ``replicas``.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ from refimpl.strategies.exchange import Replicas
 
 @dataclass(frozen=True)
 class Allreduce(Strategy):
-    """Nothing is to be said of it: all ranks keep it."""
+    """The strategy in a plan. It has no fields: all ranks keep the variable."""
 
     name, sparse = "allreduce", False
     label, colour, mark = "allreduce", "green", "D"
@@ -43,9 +43,9 @@ class Allreduce(Strategy):
 
 
 def allreduce_bytes(layout: Layout, schedule) -> dict:
-    """Return {("allreduce", variable, "dense"): (N, N) bytes}: what the schedule's transfers hold of each array. Local.
+    """Return {("allreduce", variable, "dense"): (N, N) bytes}: bytes of each array in the schedule's transfers. Local.
 
-    In all 2 (N - 1) / N of the arena out of each rank where every rank brings one node of the tree.
+    If every rank begins with one node of the tree, each rank sends 2 (N - 1) / N of the arena.
     """
     bounds, itemsize = schedule.bounds(layout.size), np.dtype(layout.dtype).itemsize
     total: dict = defaultdict(lambda: np.zeros((schedule.ranks, schedule.ranks), np.int64))
@@ -74,7 +74,7 @@ class AllreduceExchange(Replicas):
         like = self.xp.empty(0, layout.dtype)
         self.allreduce = open_allreduce(self.schedule, self.comm, layout.size, like, "allreduce", layout.overlaps,
                                         self.shared and codec.dtype is None, self.channel, codec.merge)
-        # what leaves this rank is formed where it leaves from: no copy
+        # a sum that this rank sends is computed in the buffer from which it is sent, without a copy
         homes = {node.first_leaf: Arena(layout, flat=slot, codec=codec)
                  for node, slot in zip(self.schedule.inputs[self.comm.rank], self.allreduce.slots)}
         self.gradients = self.dense_tree(layout, self.xp, codec, self.leaves, homes)
@@ -93,6 +93,6 @@ class AllreduceExchange(Replicas):
     def push(self):
         self.take_dense()
         total, counts = Arena(self.gradients.layout, flat=self.allreduce()), self.comm.rank == 0
-        # read before all ranks meet at the next step's data: only after that are slots written again
+        # read before all ranks meet at the next step's data; slots are not overwritten before that
         return [ReducedGradient(shard, None, self.gradients.decode(name, total[name], self.decoded[name]), counts)
                 for name, shard in self.shards.items()]

@@ -1,9 +1,9 @@
 """Strategy "as-dense" of sparse variables: sent whole by allreduce, as if they were dense (``--sparse-as-dense``).
 
-    bytes in and out of a rank: 4 (w + 4 R) (N - 1) / N for R rows, whatever α: less than the server's if α is near 1
+    bytes in and out of a rank: 4 (w + 4 R) (N - 1) / N for R rows and any α: less than the server's if α is near 1
 
-Beside the values travels one number a row, which counts who touched it: only touched rows are updated, as by any other
-strategy (I3; a decay of untouched rows would be another optimizer).
+With the values travels one number for each row, which counts gradients of this row. So only touched rows are updated,
+as with any other strategy (I3; an optimizer that also decays untouched rows would be another optimizer).
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from refimpl.strategies.allreduce import Allreduce
 
 @dataclass(frozen=True)
 class RowsAsDense(Allreduce):
-    """An allreduce, of the whole and of its marks."""
+    """An allreduce of the whole variable and of its marks."""
 
     name, sparse = "as-dense", True
     label, colour, mark = "whole, as if dense (allreduce)", "black", "^"
@@ -32,7 +32,7 @@ class RowsAsDense(Allreduce):
         return Layout.of(variables).encoded(codec).with_marks()
 
     def work(self, variable, plan, sample):
-        """An array is filled, and the touched rows are updated."""
+        """The work of filling an array and of updating the touched rows."""
         touched = cut_lists(variable, sample.by_anyone[variable.name])
         part = np.mean([len(ids) for ids in touched]) / max(1, variable.shape[0]) if touched else 0.0
         return np.full(plan.ranks, variable.nbytes * (1 + part))
@@ -54,8 +54,8 @@ class RowsAsDenseExchange(ReplicatedRows):
         self.schedule, self.xp, self.shared = plan.schedule(), xp, shared
 
     def open(self):
-        # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0, no longer x. CuPy makes 0.0 of the number -0.0, and
-        # of an array without axes
+        # -0.0 adds nothing: x + -0.0 is x for every x, while -0.0 + 0.0 is 0.0. CuPy turns the number -0.0, and an
+        # array of it without axes, into 0.0
         self.nothing, self.one = (self.codec.encode(self.xp.asarray(np.full(1, number, self.variables[0].dtype)))
                                   for number in (-0.0, 1))
         self.allreduce = open_allreduce(self.schedule, self.comm, self.layout.size, self.nothing, "allreduce",

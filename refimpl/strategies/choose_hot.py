@@ -1,9 +1,9 @@
-"""How many hot rows? For each variable on the server, the H with the least predicted seconds of a step's exchanges.
+"""Choose the number of hot rows H of each variable on the server: the H with the least predicted exchange time.
 
-A hot row costs the same whoever touches it; a cold one costs what its popularity says: pulled and pushed by each rank
-that touches it, from one owner. So with rows numbered by falling popularity the time falls with H as long as a row is
-touched by more ranks than its replica is worth, and rises after that; where they are not, H = 0 stays the best.
-Predicted seconds leave out what overlaps, as pulls do with computation: so the busiest card must not carry more either.
+The cost of a hot row does not depend on its popularity. A cold row is pulled and pushed by each rank that touches it,
+so its cost grows with its popularity. If rows are numbered by falling popularity, the time falls with H as long as a
+cold row would cost more than its replica, and rises after that. In other tables H = 0 is the best. Predicted seconds
+leave out exchanges that overlap with computation, such as pulls, so the busiest card must not carry more bytes either.
 """
 
 import math
@@ -23,11 +23,11 @@ GAIN = 1e-3  # of the predicted time: for less, a replica is not worth its memor
 
 @dataclass(frozen=True)
 class HotForecast:
-    """What was predicted for one variable, the others as planned: seconds of a step's exchanges.
+    """The prediction for one variable, with the others as planned: seconds of a step's exchanges.
 
-    hot, replica: chosen; 0 rows where none pay.  seconds: with them, ``without``: with none.
-    coverage: part of the pulled rows that are hot ones.  curve: (H, replica, seconds) of all that were tried, by H;
-    seconds are infinite where the busiest card would carry more than without hot rows.
+    hot, replica: chosen; hot is 0 if no hot rows pay.  seconds: with them; ``without``: without hot rows.
+    coverage: part of the pulled rows that are hot.  curve: (H, replica, seconds) of all candidates, by H; seconds are
+    infinite if the busiest card would carry more than without hot rows.
     """
 
     variable: str
@@ -43,8 +43,8 @@ class HotForecast:
 def choose_hot_rows(plan: Plan, variables, sample: Sample, network: Network) -> tuple[Plan, list[HotForecast]]:
     """Return the plan with the hot rows that are predicted to pay, and the forecasts. Local.
 
-    One partitioned variable after the other, in the model's order: H from 0 over the powers of two to all rows, then
-    between the neighbours of the best. Deterministic: one sample and network, one choice.
+    It goes through the partitioned variables in the model's order. For each it tries H = 0, the powers of two and all
+    rows, then values between the neighbours of the best. The same sample and network always give the same choice.
     """
     predictor, forecasts = Predictor(variables, sample, network), []
     for variable in plan.partitioned(variables):
@@ -81,12 +81,12 @@ def _choose(plan, variable, predictor):
 
 
 def _with(plan, name, hot, replica):
-    """Return the plan with so many hot rows of one variable, the others as they are."""
+    """Return the plan with ``hot`` hot rows of one variable; other variables do not change."""
     return plan.replaced({name: with_hot_rows(plan, {name: hot}, replica).strategies[name]})
 
 
 def _coverage(sample, plan, name, hot) -> float:
-    """Return which part of all pulls, by machines or ranks, is of rows below ``hot``."""
+    """Return the part of all pulled rows, by machines or ranks, that are below ``hot``."""
     if not sample.steps:
         return 0.0
     counts = sample.popularity(name, plan.on_machines, plan.local_aggregation)
@@ -94,7 +94,7 @@ def _coverage(sample, plan, name, hot) -> float:
 
 
 def describe_hot(forecasts) -> str:
-    """Return one line a variable: its hot rows, and what they are predicted to gain. Local."""
+    """Return one line for each variable: its hot rows, and their predicted gain. Local."""
     lines = []
     for f in forecasts:
         if f.hot:

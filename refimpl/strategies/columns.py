@@ -1,9 +1,9 @@
 """Strategy "columns" of dense variables: a fully connected layer cut by its outputs over the K members of each group.
 
-    bytes in and out of a rank: 4 (w / K) (G - 1) / G of gradients, for the G ranks that hold the same part; and of
-    activations what ``plan.activations`` says                                     (SplitBrain, arXiv 2112.15317)
+    bytes in and out of a rank: 4 (w / K) (G - 1) / G of gradients, for the G ranks that hold the same part; and the
+    activations of ``plan.activations``                                            (SplitBrain, arXiv 2112.15317)
 
-A weight is (outputs, inputs), so a part is some of its rows. Plainly: ``refimpl.plain.groups``.
+A weight is (outputs, inputs), so a part is some of its rows. The plain version: ``refimpl.plain.groups``.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from refimpl.transport.some_ranks import SomeRanks
 
 @dataclass(frozen=True)
 class Columns(Strategy):
-    """members: K."""
+    """The strategy in a plan. members: K, the ranks of a group."""
 
     name, replicated, automatic, in_groups = "columns", False, False, True
     label, colour, mark = "columns over a group", "purple", "P"
@@ -34,7 +34,7 @@ class Columns(Strategy):
 
     @classmethod
     def joins(cls, variable):
-        return variable.rpartition(".")[0]  # a layer: its gradients are there before those of the layer below
+        return variable.rpartition(".")[0]  # by layer: its gradients are ready before those of the layer below
 
     def check(self, variable, ranks):
         if type(self.members) is not int or self.members < 1 or variable.blocks % self.members:
@@ -47,7 +47,7 @@ class Columns(Strategy):
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
-        """What the schedule of the holders of a part sends of it, for each part."""
+        """The bytes of the schedule among the holders of each part."""
         mesh, found = plan.on_mesh, {}
         for member in range(mesh.model):
             parts = Layout.of([part_of(v, mesh, member) for v, _ in placed]).encoded(placed[0][1].coding)
@@ -70,7 +70,7 @@ def part_of(variable, mesh: Mesh, rank: int):
 def schedule_of(plan) -> Schedule:
     """Return the proved schedule by which the G holders of a part sum their gradients. Local.
 
-    The plan's algorithm where any ranks can follow it, else the best canonical one for as many.
+    It is the plan's algorithm if this works for any ranks, else the best reproducible one for G ranks.
     """
     algorithm = "auto" if plan.allreduce in ("hierarchical", "nccl") or ":" in plan.allreduce else plan.allreduce
     return make_schedule(algorithm, plan.on_mesh.data, plan.microbatches)
@@ -79,7 +79,7 @@ def schedule_of(plan) -> Schedule:
 class ColumnsExchange(AllreduceExchange):
     """Parts of cut layers. Collective to use; see ``strategies.exchange.Exchange``.
 
-    Its gradients are those of all microbatches of the rank's group, and so are their leaves.
+    Gradients and leaves are those of all microbatches of the rank's group.
     """
 
     def __init__(self, variables: list, codec, plan, comm, seed: int, xp=np):
@@ -87,7 +87,7 @@ class ColumnsExchange(AllreduceExchange):
         holders = SomeRanks(comm, self.mesh.holders(comm.rank))
         super().__init__([part_of(v, self.mesh, comm.rank) for v in variables], codec, schedule_of(plan), holders, seed,
                          xp, shared=False)
-        self.variables = list(variables)  # whole; of the parts are the shards
+        self.variables = list(variables)  # whole variables; shards hold the parts
 
     def part(self, variable):
         return self.shards[variable.name].variable

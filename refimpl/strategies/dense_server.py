@@ -1,8 +1,8 @@
 """Strategy "server" of dense variables: each whole on one owner, as in the classical parameter server.
 
-    bytes at the owner of w bytes: 2 w (N - 1), the hot spot that allreduce does not have    (docs/paper.md, Bytes)
+    bytes at the owner of w bytes: 2 w (N - 1), a hot spot, which allreduce avoids           (docs/paper.md, Bytes)
 
-Its exchange: ``owned_dense``. Plainly: ``refimpl.plain.dense_server``.
+Its exchange: ``owned_dense``. The plain version: ``refimpl.plain.dense_server``.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from refimpl.strategies.owned_dense import OwnedDense, Piece
 
 @dataclass(frozen=True)
 class ServedDense(OwnedDense):
-    """owners: the one rank that keeps it, as a tuple."""
+    """The strategy in a plan. owners: a tuple of the one rank that keeps the variable."""
 
     name, label, colour, mark = "server", "server", "blue", "o"
 
@@ -34,7 +34,7 @@ class ServedDense(OwnedDense):
         super().check(variable, ranks)
 
     def loads(self, variable, ranks, popularity=None):
-        return np.array([float(variable.nbytes * ranks)])  # every rank pulls it whole
+        return np.array([float(variable.nbytes * ranks)])  # every rank pulls the whole variable
 
     @classmethod
     def pieces(cls, placed, ranks):
@@ -43,7 +43,7 @@ class ServedDense(OwnedDense):
 
     @classmethod
     def bucket_bytes(cls, least, ranks):
-        return least * ranks  # so much for each owner, for all of them to be at work
+        return least * ranks  # at least this for each owner, so that all owners have work
 
     def work(self, variable, plan, sample):
         total = np.zeros(plan.ranks)

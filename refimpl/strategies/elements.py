@@ -1,8 +1,8 @@
-"""Strategy "elements" of dense variables: a replica on every rank, the few elements that a codec picks to all ranks.
+"""Strategy "elements" of dense variables: a replica on every rank; elements picked by a codec go to all ranks.
 
-    bytes out of a rank: 8 (N - 1) for each element in the nodes of its microbatches, whose places are a union
+    bytes out of a rank: 8 (N - 1) for each element in the nodes of its microbatches (a node has the union of places)
 
-It is chosen by the codec (``topk``), under every architecture. Plainly: ``refimpl.plain.replicas``, ``sparse_codecs``.
+The codec (``topk``) selects it under every architecture. In plain: ``refimpl.plain.replicas``, ``sparse_codecs``.
 """
 
 import math
@@ -22,7 +22,7 @@ PLACE = np.dtype(np.int32)
 
 @dataclass(frozen=True)
 class GatheredElements(Strategy):
-    """Nothing is to be said of it but its codec: all ranks keep it."""
+    """The strategy in a plan. It has only a codec: all ranks keep the variable."""
 
     name, sparse, automatic = "elements", False, False
     label, colour, mark = "elements to all (allgather)", "orange", "d"
@@ -38,7 +38,7 @@ class GatheredElements(Strategy):
     def bytes_between(cls, placed, plan, touched):
         """4 for each place and each value of a rank's nodes, to each other rank; and 8 for the length of each node.
 
-        touched: the places of each node, as the rows of a sparse variable; if they are not known, as many as can be.
+        touched: the places of each node, as the rows of a sparse variable; if unknown, the most that are possible.
         """
         found, others = {}, 1 - np.eye(plan.ranks, dtype=np.int64)
         nodes = [cover(leaves_of(r, plan.ranks, plan.microbatches)) for r in range(plan.ranks)]

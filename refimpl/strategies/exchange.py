@@ -1,7 +1,7 @@
-"""What a training asks of a strategy's exchange: some variables, where they live, and how their gradients get there.
+"""The interface of a strategy's exchange, which stores some variables and transports their values and gradients.
 
-An exchange carries and keeps; it knows no optimizer. It hands out what this rank keeps of each summed gradient, and the
-trainer clips and updates it there: so the mathematics cannot depend on the strategy (I3).
+An exchange does not know the optimizer. It returns this rank's part of each summed gradient, and the trainer clips it
+and updates the variable. So the mathematics cannot depend on the strategy (I3).
 """
 
 from typing import Any, Callable
@@ -13,13 +13,13 @@ from refimpl.server import Holding, ReducedGradient, Shard
 
 
 class Exchange:
-    """Variables of one strategy that are exchanged together (a bucket of the plan), and what holds if it says no more.
+    """Variables of one strategy that are exchanged together (a bucket of the plan), with default methods.
 
-    phase: what ``push`` is called in metrics and traces.
-    replicated: every rank keeps the whole variables, so that ``pull`` concerns no other rank.
-    shards: name -> what this rank keeps and updates of the variable.
+    phase: name of ``push`` in metrics and traces.
+    replicated: every rank keeps the whole variables, so that ``pull`` is local.
+    shards: name -> the part of the variable that this rank keeps and updates.
     gradients: the tree in which this rank's gradients add up.
-    channel: a number of its own among those of a training, which may be under way at the same time.
+    channel: its number, unique among the exchanges of a training, because several may run at the same time.
     step: the number of the step at hand, for codecs that round at random.
     """
 
@@ -33,7 +33,7 @@ class Exchange:
     seed: int
 
     def open(self):
-        """Make what ranks can only make together, after all have made the exchange. Collective, once."""
+        """Create objects that need all ranks. It is called once, after all ranks have their exchange. Collective."""
 
     def dense_tree(self, layout, xp, codec, leaves: int, homes=None) -> DenseTree:
         """Return the tree of dense gradients for a codec. layout: of messages.  leaves: V. Local."""
@@ -49,20 +49,20 @@ class Exchange:
         return self.gradients.take()
 
     def pull(self, needs: dict[str, Any], phase: str = "pull") -> dict[str, Any]:
-        """Return name -> (k, d) rows as they are now, of each of the sparse variables that is in ``needs``.
+        """Return name -> (k, d), the current rows of each sparse variable in ``needs``.
 
-        needs: name -> (k,) int64 sorted unique rows; ranks ask for rows of their own, but of the same variables.
-        Whole values of dense variables are fetched too: see ``dense``. May be called several times a step.
+        needs: name -> (k,) int64 sorted unique rows. Ranks may need different rows, but of the same variables.
+        It also fetches the whole dense variables: see ``dense``. It may be called several times in a step.
         Collective; local if the variables are replicated.
         """
         return {}
 
     def dense(self) -> dict[str, Any]:
-        """Return name -> whole value of the dense variables, as pulled. Local."""
+        """Return name -> whole value of each dense variable, from the last pull. Local."""
         return {}
 
     def part(self, variable: Variable) -> Variable:
-        """Return what this rank keeps and computes the gradient of, as a variable. Local."""
+        """Return the part of a variable whose gradient this rank computes, as a variable. Local."""
         return variable
 
     def add(self, leaf: int, gradients: dict[str, Any] | None):
@@ -74,37 +74,37 @@ class Exchange:
         return {}
 
     def formed(self) -> dict:
-        """Return node -> name -> the sum of what was added, of the nodes of the tree that ``push`` sends. Local."""
+        """Return node -> name -> the sum of the added gradients, for the nodes that ``push`` sends. Local."""
         return self.gradients.formed()
 
     def put(self, node, sums: dict[str, Any]):
-        """Add a node that was ``formed`` before, in the place of its leaves. Local."""
+        """Add a node from ``formed`` instead of its leaves. Local."""
         self.gradients.put(node, sums)
 
     def held(self) -> list:
-        """Return the arrays of what was added that ``push`` lets go of, to be kept by whom it reads for. Local."""
+        """Return the added arrays that ``push`` releases, so that a caller that reads them later keeps them. Local."""
         return self.gradients.held()
 
     def begin(self):
-        """Begin to exchange what was added, all of it, if that goes beside the computation. Collective."""
+        """Begin to exchange all added gradients, if the exchange can run beside the computation. Collective."""
 
     def advance(self):
-        """Let what was begun go on, while this rank computes. Local."""
+        """Continue the exchange that was begun, while this rank computes. Local."""
 
     def push(self) -> list[ReducedGradient]:
-        """Exchange and sum what was added; return what this rank keeps of the sums. Collective."""
+        """Exchange and sum the added gradients; return this rank's parts of the sums. Collective."""
         raise NotImplementedError
 
     def collect(self, name: str, slot: str | None, everyone: bool, phase: str) -> Any:
-        """Return a whole variable (slot None) or state array, on rank 0 or on everyone (else None). Collective."""
+        """Return a whole variable (slot None) or state array on rank 0, or on all ranks (else None). Collective."""
         raise NotImplementedError
 
     def kept(self, name: str) -> list[Holding]:
-        """Return what this rank keeps of a variable, and updates. Local."""
+        """Return the shard of a variable that this rank keeps and updates. Local."""
         raise NotImplementedError
 
     def place(self, name: str, slot: str | None, read: Callable):
-        """Set what this rank keeps of an array; read(rows) returns it, whole if rows is None. Local."""
+        """Set this rank's part of an array. read(rows) returns the rows, or the whole array if rows is None. Local."""
         for shard, rows, _ in self.kept(name):
             array, first = shard.array(slot), 0
             if rows is None:
@@ -115,7 +115,7 @@ class Exchange:
 
 
 class Replicas(Exchange):
-    """What exchanges of replicated variables have in common: every rank has all values."""
+    """The base class of exchanges of replicated variables: every rank has all values."""
 
     replicated = True
 

@@ -1,13 +1,13 @@
 """Strategy "hot-rows" of sparse variables: the first H rows replicated, the rest on the server: two variables in one.
 
-Where rows are numbered by falling popularity, as words are, the first ones are asked for by every rank in every step:
-the server then sends each of them to all, and takes it back from all; an allreduce of a replicated row costs less.
+If rows are numbered by falling popularity, as words are, every rank needs the first rows in every step. The server then
+sends each of them to all ranks, and receives their gradients from all. An allreduce of replicated rows costs less.
 
     table    rows [0, H)   a replica on every rank, summed by allreduce ("as-dense") or allgather
              rows [H, R)   partitions on their owners, pulled and pushed
 
-It is worth what its two parts are: bytes, messages, seconds. A row's sum is formed within its part, in the microbatch
-tree's order: so no bit depends on H (I1). (After the idea that hot keys are replicated; the paper has no such rule.)
+Its bytes, messages and seconds are those of the two parts. A row is summed within its part, in the order of the
+microbatch tree, so no bit depends on H (I1). (Replicating hot keys is a known idea; the paper does not use it.)
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ REPLICAS = ("as-dense", "allgather")
 
 @dataclass(frozen=True)
 class HotRows(ServedRows):
-    """hot: H.  replica: the strategy of the hot rows, of REPLICAS.  owners, scheme: of the partitions of the rest."""
+    """hot: H.  replica: the strategy of the hot rows, one of REPLICAS.  owners, scheme: of the rest's partitions."""
 
     name, automatic = "hot-rows", False
     label = "server, hot rows replicated"
@@ -62,7 +62,7 @@ class HotRows(ServedRows):
 
 
 def with_hot_rows(plan: Plan, hot: dict[str, int], replica: str = REPLICAS[0]) -> Plan:
-    """Return the plan with so many hot rows of each partitioned variable named, none of the others. Local."""
+    """Return the plan with these hot rows, by variable, and without hot rows in other partitioned variables. Local."""
     found = {}
     for name, strategy in plan.strategies.items():
         if strategy.partitioned:
@@ -92,7 +92,7 @@ class HotRowsExchange(Exchange):
 
     @property
     def shards(self):
-        """(variable, "cold" or "hot") -> what this rank keeps of it."""
+        """(variable, "cold" or "hot") -> this rank's shard."""
         return {(name, part): shard for part, exchanges in (("cold", [self.cold]), ("hot", self.replicas))
                 for exchange in exchanges for name, shard in exchange.shards.items()}
 
@@ -126,7 +126,7 @@ class HotRowsExchange(Exchange):
         return found
 
     def _split(self, gradients):
-        """Yield each exchange, and its part of the gradients; None if there are none."""
+        """Yield each exchange and its part of the gradients, or None if there are no gradients."""
         for exchange in self.replicas:
             yield exchange, gradients and {v.name: rows_between(gradients[v.name], 0, self.hot[v.name])
                                            for v in exchange.variables}

@@ -1,8 +1,8 @@
-"""Dense variables in pieces, each on an owner who adds up its gradient, updates it, and hands out its values.
+"""Dense variables in pieces. The owner of a piece adds up its gradients, updates it, and sends its values.
 
-    push    rank --- gradient of the piece, a tree node each --> owner      pull    owner --- its values --> every rank
+    push    rank --- gradient of the piece, by tree node ------> owner      pull    owner --- its values --> every rank
 
-What the strategies "server" (a piece is a variable) and "reduce-scatter" (some rows of one) have in common. The server
+The strategies "server" (a piece is a variable) and "reduce-scatter" (a piece is some rows) share this. The server
 itself: ``refimpl.server.dense``.
 """
 
@@ -25,7 +25,7 @@ from refimpl.strategies.served_bytes import across, inside, nodes_pushed
 
 
 class Piece(NamedTuple):
-    """Rows of a dense variable, neighbours, and the rank that owns them. A scalar is one row."""
+    """Consecutive rows of a dense variable, and the rank that owns them. A scalar is one row."""
 
     owner: int
     variable: Variable
@@ -38,16 +38,16 @@ class Piece(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether these are all rows."""
+        """Whether the piece has all rows."""
         return self.rows == self.whole_of(self.owner, self.variable).rows
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return len(self.rows) * prod(self.variable.shape[1:])
 
     def of(self, whole):
-        """Return these rows of a whole array, not copied. Local."""
+        """Return a view of these rows of a whole array. Local."""
         return whole if self.is_whole else whole[self.rows.start:self.rows.stop]
 
     def as_variable(self) -> Variable:
@@ -57,14 +57,14 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class OwnedDense(Strategy):
-    """What holds wherever dense variables lie at owners."""
+    """The base class of strategies in which dense variables have owners."""
 
     replicated = False
     keys = (("pull", "dense"), ("scatter", "dense"), ("aggregate", "dense"), ("push", "dense"))
 
     @classmethod
     def pieces(cls, placed: list, ranks: int) -> list[Piece]:
-        """Return who owns what of variables exchanged together: by owner; rows in their order. Local.
+        """Return the pieces of variables exchanged together, by owner, with rows in their order. Local.
 
         placed: (variable, strategy) of each.  An owner has one piece of a variable at most.
         """
@@ -72,7 +72,7 @@ class OwnedDense(Strategy):
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
-        """A piece's bytes: to the owner for each node of each client, and from it to each; aggregated in machines."""
+        """The bytes of a piece to its owner, for each node of each client, and from it to each client."""
         owned, codec, found = {}, placed[0][1].coding, scale_bytes(placed, plan.ranks)
         for piece in cls.pieces(placed, plan.ranks):
             whole = owned.setdefault(piece.variable.name, np.zeros((plan.ranks, plan.ranks), np.int64))
@@ -96,8 +96,8 @@ class OwnedDense(Strategy):
 class OwnedDenseExchange(Exchange):
     """Dense variables at their owners. Collective to use; see ``strategies.exchange.Exchange``.
 
-    pieces: of all owners, in the order in which they lie in the arena: so that what a rank and an owner exchange is one
-    stretch of it.  shards: of the pieces that this rank owns.
+    pieces: of all owners, in the order of the arena, so that all pieces of an owner are contiguous.
+    shards: of the pieces that this rank owns.
     """
 
     phase, replicated = "push", False
@@ -110,7 +110,7 @@ class OwnedDenseExchange(Exchange):
         self.gradients = self.dense_tree(layout.encoded(codec), xp, codec, plan.microbatches)
         self.mine = {p.variable.name: p for p in pieces if p.owner == comm.rank}
         self.shards = {name: Shard(p.as_variable(), p.of(self.values[name])) for name, p in self.mine.items()}
-        for shard in self.shards.values():  # the others' come with the first pull
+        for shard in self.shards.values():  # the first pull brings the others' values
             shard.values[...] = as_array(xp, shard.variable.initial_value(seed))
         ends = np.cumsum([0] + [sum(p.size for p in pieces if p.owner == r) for r in range(comm.size)]).tolist()
         self.stretches = [slice(*ends[r:r + 2]) for r in range(comm.size)]
@@ -155,9 +155,9 @@ class OwnedDenseExchange(Exchange):
 
 
 def collect_pieces(comm, xp, pieces: list[Piece], mine, takers, phase: str):
-    """Return a whole array that lies in pieces, one an owner, on the takers; elsewhere None. Collective over them all.
+    """Return a whole array from its pieces, one for each owner, on the takers; elsewhere None. Collective.
 
-    mine: this rank's piece; None: it owns none.  A taker that owns the only piece gets it as it is, not copied.
+    mine: this rank's piece; None: it owns none.  A taker that owns the only piece gets it without a copy.
     """
     me, name = comm.rank, pieces[0].variable.name
     sends = [(r, mine, {name: mine.size}) for r in takers if r != me] if mine is not None else []

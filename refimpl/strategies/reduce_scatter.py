@@ -1,11 +1,11 @@
-"""Strategy "reduce-scatter" of dense variables: each rank sums, updates and hands out its own N-th of their rows.
+"""Strategy "reduce-scatter" of dense variables: each rank sums, updates and sends its own N-th of their rows.
 
     push: reduce-scatter of gradients  ->  optimizer on the owned rows  ->  pull: allgather of values, in the next step
     bytes in and out of a rank: 4 w (N - 1) / N, as by allreduce; optimizer's state of a rank: 1 / N
 
-What travels together is one arena, cut between rows: within one row as evenly as can be. Rows stay whole, as the norm
-adds up each of them in one order. Das et al. 2016; ZeRO, stage 1. Its exchange: ``owned_dense``. Plainly:
-``refimpl.plain.reduce_scatter``.
+Variables that travel together are one arena. It is cut between rows, and the parts differ by at most about one row.
+Rows stay whole, because the norm adds up each row in one order. Das et al. 2016; ZeRO, stage 1. Its exchange:
+``owned_dense``. The plain version: ``refimpl.plain.reduce_scatter``.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from refimpl.strategies.owned_dense import OwnedDense, Piece
 
 @dataclass(frozen=True)
 class ReduceScatter(OwnedDense):
-    """Nothing is to be said of it: who owns what follows from what travels together."""
+    """The strategy in a plan. It has no fields: the owners follow from the variables that travel together."""
 
     name, automatic, cut_together = "reduce-scatter", False, True
     label, colour, mark = "reduce-scatter, allgather", "orange", "D"
 
     @classmethod
     def pieces(cls, placed, ranks):
-        """Rank r begins with the row whose begin is next to element r / N of all."""
+        """The piece of rank r begins with the row nearest to element r / N of the arena."""
         found, before, total = [], 0, sum(variable.size for variable, _ in placed)
         for variable, _ in placed:
             whole = Piece.whole_of(0, variable)

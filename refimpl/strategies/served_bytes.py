@@ -1,9 +1,9 @@
-"""What ranks send owners and aggregators, as matrices: the exact bytes of the strategies that keep values at owners.
+"""The exact bytes between ranks, owners and aggregators, as matrices, for strategies that keep values at owners.
 
     B[i, j]: bytes that rank i sends rank j.     counts[r, o]: rows (or bytes) that rank r has for owner o
 
-A client of the server (``refimpl.server.clients``) is a rank, or with local aggregation the aggregator of a machine:
-then rows go from ranks to aggregators ("inside") and, united, from these to owners ("across").
+A client of the server (``refimpl.server.clients``) is a rank, or with local aggregation the aggregator of a machine.
+Then rows go from ranks to aggregators ("inside"), and their union from aggregators to owners ("across").
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from refimpl.server.partition import row_bytes
 
 
 def across(plan, counts):
-    """Return what clients send owners. counts[r, o]: what rank r, or its machine, has for owner o. Local."""
+    """Return the counts from clients to owners. counts[r, o]: of rank r, or its machine, for owner o. Local."""
     deals = np.zeros_like(counts)
     for rank, owners in enumerate(plan.clients().owners):
         deals[rank, list(owners)] = 1
@@ -24,7 +24,7 @@ def across(plan, counts):
 
 
 def inside(plan, counts):
-    """Return what ranks send the aggregators of their machine; counts[r, o]: what rank r has for owner o. Local."""
+    """Return the counts from ranks to the aggregators of their machine. counts[r, o]: of rank r for owner o. Local."""
     found, aggregators = np.zeros_like(counts), plan.aggregators()
     if aggregators is not None:
         for rank in range(plan.ranks):
@@ -35,9 +35,9 @@ def inside(plan, counts):
 
 
 def lists(way, plan, parts):
-    """Return L[i, j] = 1 where rank i sends rank j a list of a variable's rows, by ``inside`` or ``across``. Local.
+    """Return L[i, j] = 1 if rank i sends rank j a list of a variable's rows, by ``inside`` or ``across``. Local.
 
-    j is an owner of rows of the variable, or the aggregator of one.
+    j is an owner of rows of the variable, or the aggregator for an owner.
     """
     owning = np.zeros((plan.ranks, plan.ranks), np.int64)
     owning[:, list(parts.owners)] = 1
@@ -45,7 +45,7 @@ def lists(way, plan, parts):
 
 
 def groups(plan) -> list[tuple[int, ...]]:
-    """Return for each rank the ranks for which it deals with the server: its machine's, or itself. Local."""
+    """Return for each rank the ranks whose pulls and pushes it merges: those of its machine, or itself. Local."""
     aggregators = plan.aggregators()
     return [aggregators.machine(r) if aggregators is not None else (r,) for r in range(plan.ranks)]
 
@@ -57,7 +57,7 @@ def nodes_pushed(plan):
 
 
 def pull_rows(variable, parts, plan, pulled) -> dict:
-    """Return the bytes of pulls: 8 a row number to the owner, d s a row back, and 8 for the length of each list. Local.
+    """Return the bytes of pulls: 8 for each row number, d s for each row, 8 for the length of each list. Local.
 
     d columns of s bytes.  pulled[r]: (k,) rows that rank r needs.
     """
@@ -90,7 +90,7 @@ def push_rows(variable, parts, plan, pushed, codec) -> dict:
 
 
 def _joined(plan, rank, pushed):
-    """The rows of each node that a client pushes."""
+    """Return the rows of each node that a client pushes."""
     aggregators = plan.aggregators()
     if aggregators is None:
         return pushed[rank]

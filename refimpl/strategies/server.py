@@ -2,7 +2,7 @@
 
     bytes in and out of a rank: 4 α w (N - 1) / N, and 8 for each row number      (docs/paper.md, Bytes)
 
-The server itself: ``refimpl.server.rows``, and ``local_aggregation`` around it. Plainly: ``refimpl.plain.server``.
+The server itself: ``refimpl.server.rows``, and ``local_aggregation`` around it; in plain: ``refimpl.plain.server``.
 """
 
 from dataclasses import dataclass, replace
@@ -22,12 +22,12 @@ from refimpl.server.rows import RowServer
 from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.served_bytes import pull_rows, push_rows
 
-PIECE = 1 << 20  # bytes of rows that a rank has under way to each other rank while partitions move
+PIECE = 1 << 20  # bytes of rows in flight from a rank to each other rank while partitions move
 
 
 @dataclass(frozen=True)
 class ServedRows(Strategy):
-    """owners: the rank of each partition.  scheme: which rows a partition has, see ``Partitioning``."""
+    """owners: the rank of each partition.  scheme: of the rows of a partition, see ``Partitioning``."""
 
     name, sparse, replicated, partitioned = "server", True, False, True
     label, colour, mark = "server", "blue", "o"
@@ -45,7 +45,7 @@ class ServedRows(Strategy):
         return cls(parts.owners, scheme)
 
     def with_owners(self, owners, scheme: str | None = None) -> "ServedRows":
-        """Return the strategy with other partitions, of another scheme if one is given. Local."""
+        """Return the strategy with other partitions and, if given, another scheme. Local."""
         return replace(self, owners=tuple(owners), scheme=self.scheme if scheme is None else scheme)
 
     def partitioning(self, variable, ranks: int) -> Partitioning:
@@ -147,10 +147,10 @@ class ServedRowsExchange(Exchange):
         rows = [parts.rows_of_partition(partition) for partition in parts.partitions_of(self.comm.rank)]
         return [Holding(self.shards[name], rows, alone=True)]
 
-    # -- other partitions in the middle of a training
+    # -- new partitions during a training
 
     def tables_for(self, plan) -> dict:
-        """Return name -> slot (None: values) -> a new array for each variable whose partitions a plan moves. Local."""
+        """Return name -> slot (None: values) -> a new array, for each variable whose partitions a plan moves. Local."""
         moving = [v for v in self.variables if self._next(plan, v) != self.partitionings[v.name]]
         return {v.name: {slot: array_module(array).empty((self._next(plan, v).rows_owned(self.comm.rank),
                                                           *array.shape[1:]), array.dtype)
@@ -158,9 +158,9 @@ class ServedRowsExchange(Exchange):
                 for v in moving}
 
     def follow(self, plan, tables: dict):
-        """Serve by another plan's partitions: rows and state go straight from owner to owner. Collective.
+        """Change to another plan's partitions: rows and state go directly from owner to owner. Collective.
 
-        tables: of ``tables_for``, emptied one by one: an old array is given back before the next one's pages are used.
+        tables: of ``tables_for``. They are filled one by one, and each old array is freed before the next is filled.
         """
         self.plan = plan
         for name, new in tables.items():
@@ -175,13 +175,13 @@ class ServedRowsExchange(Exchange):
         self._serve({v.name: self._next(plan, v) for v in self.variables}, self.shards)
 
     def _next(self, plan, variable):
-        """The partitions that a plan gives a variable, which may be the part of one that is on the server."""
+        """The partitions of a variable in a plan; the variable may be the part of one that is on the server."""
         parts = plan.strategies[variable.name].parts(getattr(variable, "whole", variable))
         strategy = next(strategy for _, strategy in parts if isinstance(strategy, ServedRows))
         return strategy.partitioning(variable, self.comm.size)
 
     def _move(self, name, moves, old, new):
-        """Fill the new table from everybody's old ones, some rows of each pair of ranks at a time."""
+        """Fill the new table from the old tables of all ranks, some rows of each pair of ranks at a time."""
         me, xp = self.comm.rank, array_module(old)
         others = [r for r in range(self.comm.size) if r != me]
         step = max(1, PIECE // max(1, old.itemsize * old.shape[1]))
