@@ -1,6 +1,6 @@
-"""JSON that may have come from anywhere: read as what it should be, or refused with the path, the field and a remedy.
+"""Read JSON files of any origin. A file that is not valid gives an error with its path, the field and a remedy.
 
-What a file holds is said by a type: a msgspec.Struct, a dataclass, a TypedDict. msgspec holds the content to it.
+The expected content is given by a type: a msgspec.Struct, a dataclass, a TypedDict. msgspec checks the content.
 """
 
 import json
@@ -19,10 +19,10 @@ MOST_DEPTH = 64
 
 
 def read_json(path, type, *, what: str, remedy: str, most_bytes: int = MOST_BYTES):
-    """Return what a JSON file holds, as ``type``. Local.
+    """Return the content of a JSON file, as ``type``. Local.
 
-    what: it should be, with its article.  remedy: what a reader can do who has another file there.
-    Raises ValueError naming the path, what is wrong and where, and the remedy; OSError where it cannot be read.
+    what: the expected file, with its article.  remedy: what the user can do if the file is wrong.
+    Raises ValueError, which names the path, the error, its place and the remedy; OSError if it cannot be read.
     """
     try:
         return parse_json(read_plain(path, most_bytes), type)
@@ -35,15 +35,15 @@ def read_plain(path, most_bytes: int) -> bytes:
     check_plain(path, most_bytes)
     with open(path, "rb") as file:
         content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:  # it grew, or says nothing of its size (as files of /proc)
+    if len(content) > most_bytes:  # it grew, or has no size (like files in /proc)
         raise ValueError(f"it has more than {most_bytes:,} bytes")
     return content
 
 
 def check_plain(path, most_bytes: int):
-    """Raise ValueError unless a path leads to a plain file of at most so many bytes: a pipe might never end. Local.
+    """Raise ValueError unless a path is a plain file of at most ``most_bytes`` bytes (a pipe might never end). Local.
 
-    Raises OSError if there is nothing.
+    Raises OSError if the path does not exist.
     """
     about = Path(path).stat()
     if not stat.S_ISREG(about.st_mode):
@@ -53,7 +53,7 @@ def check_plain(path, most_bytes: int):
 
 
 def parse_json(content: bytes | str, type):
-    """Return what a JSON text holds, as ``type``. Raises ValueError saying what is wrong, and where. Local."""
+    """Return the content of a JSON text, as ``type``. Raises ValueError with the error and its place. Local."""
     try:
         text = content if isinstance(content, str) else content.decode()
         data = json.loads(text, object_pairs_hook=_object)
@@ -68,13 +68,13 @@ def parse_json(content: bytes | str, type):
 
 
 def shaped(data, type, at: str = "$"):
-    """Return plain data as ``type``; of a TypedDict, or ``object``, the data themselves. Local.
+    """Return plain data as ``type``; for a TypedDict or ``object`` the data themselves. Local.
 
-    at: where in a file the data stand.  Raises ValueError with the path of the wrong field; also for a field that a
+    at: the place of the data in a file.  Raises ValueError with the path of the wrong field, also for a field that a
     dataclass does not have.
     """
     try:
-        found = msgspec.convert(data, type, str_keys=True)  # as JSON has them
+        found = msgspec.convert(data, type, str_keys=True)  # JSON's keys are strings
     except msgspec.ValidationError as problem:
         said = str(problem).replace("`$", f"`{at}")
         raise ValueError(said if at == "$" or f"`{at}" in said else f"{said} - at `{at}`") from problem
@@ -93,7 +93,7 @@ def _object(pairs) -> dict:
 
 
 def _check_values(data):
-    """Raise ValueError for what lies too deep, and for half of a surrogate pair, which no file or terminal takes."""
+    """Raise ValueError for too deep nesting, and for half a surrogate pair, which cannot be written or printed."""
     level, depth = [data], 0
     while level := [child for one in level for child in _within(one)]:
         depth += 1
@@ -102,7 +102,7 @@ def _check_values(data):
 
 
 def _within(value):
-    """Return what a list or an object holds, texts being looked at."""
+    """Return the items of a list or an object; check texts."""
     if isinstance(value, dict):
         return [*value, *value.values()]
     if isinstance(value, str) and not value.isascii():

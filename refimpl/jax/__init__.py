@@ -2,16 +2,16 @@
 
     model = JaxModel(loss, parameters)            loss(params, batch) -> the sum of the losses of batch's examples
     result = train(model, data, options=Options(optimizer="adam", learning_rate=0.001), output="runs/mine")
-    params = model.load("runs/mine")              the tree of what was learned
+    params = model.load("runs/mine")              the tree of learned parameters
 
-``docs/jax.md`` says what is refused, and why. Nothing else in this project imports this room.
+``docs/jax.md`` lists what is refused, and why. Nothing else in this project imports this room.
 """
 
 import os
 
 from models.frameworks.installed import require_installed
 
-os.environ["PJRT_NPROC"] = "1"  # XLA cuts work by the threads that it has, and so rounds by them; read as JAX starts
+os.environ["PJRT_NPROC"] = "1"  # XLA's rounding depends on its number of threads; JAX reads this at its start
 
 require_installed("jax", "JAX")
 

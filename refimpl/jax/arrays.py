@@ -1,4 +1,4 @@
-"""NumPy's arrays as JAX's, in the same memory where they lie at a multiple of 64 bytes; and what bits depend on."""
+"""NumPy arrays as JAX arrays, without a copy if aligned to 64 bytes; and checks for reproducible bits."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,9 +13,9 @@ WIDE = 'say jax.config.update("jax_enable_x64", True) before all else'
 
 
 class Microbatch(NamedTuple):
-    """What a loss is made of: a microbatch's inputs, targets and weights (or None), arrays of JAX or trees of them.
+    """The arguments of a loss: a microbatch's inputs, targets and weights (or None), JAX arrays or trees of them.
 
-    state: name -> array, carried from step to step while an epoch lasts: a loss that returns (sum, state) replaces it.
+    state: name -> array, carried from step to step within an epoch; a loss that returns (sum, state) replaces it.
     key: a ``jax.random`` key of (seed, step, microbatch); None: nothing is dropped or drawn, as in evaluation.
     """
 
@@ -28,7 +28,7 @@ class Microbatch(NamedTuple):
 
 @cache
 def one_thread():
-    """Raise ValueError unless XLA computes with one thread: it shows where XLA cuts a large array in pieces. Local."""
+    """Raise ValueError unless XLA computes with one thread, which is found from how it cuts a large array. Local."""
     large = jax.jit(jax.numpy.tanh).lower(jax.ShapeDtypeStruct((4096, 1024), "float32"))
     if "outer_dimension_partitions" in large.compile().as_text():
         raise ValueError("JAX has begun to compute with several threads, and their number would change the bits: "
@@ -36,14 +36,14 @@ def one_thread():
 
 
 def to_jax(tree):
-    """Return a tree of NumPy arrays as JAX's, on the CPU. Local. Nobody may write to them while they are in use."""
+    """Return a tree of NumPy arrays as JAX arrays on the CPU. Do not write to them while they are in use. Local."""
     return jax.device_put(tree, jax.devices("cpu")[0])
 
 
 def given(batch, draws: bool) -> Microbatch:
-    """Return a ``models.Batch`` as a loss gets it, but for its key: two numbers. Local.
+    """Return a ``models.Batch`` as a loss gets it, except that its key is two numbers. Local.
 
-    Raises ValueError for what JAX cannot have, or would silently change.
+    Raises ValueError for values that JAX does not accept, or would silently change.
     """
     key = np.array(divmod(batch.key, 2**32), np.uint32) if draws else None
     parts = (mapped(part, lambda leaf: leaf) for part in (batch.inputs, batch.targets, batch.weights))
@@ -54,7 +54,7 @@ def given(batch, draws: bool) -> Microbatch:
 
 
 def with_key(batch: Microbatch) -> Microbatch:
-    """Return a microbatch with a key of JAX's in place of its two numbers. Local."""
+    """Return a microbatch with a JAX key instead of its two numbers. Local."""
     return batch if batch.key is None else batch._replace(key=jax.random.wrap_key_data(batch.key, impl="threefry2x32"))
 
 

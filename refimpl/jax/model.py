@@ -1,9 +1,9 @@
 """``JaxModel``: a loss and a tree of parameters as a model that trains on any number of ranks.
 
     tree of parameters ─▶ variables           those that ``rows`` names: sparse
-    rows_needed        ─▶ what ``rows`` says of a batch
+    rows_needed        ─▶ the results of ``rows`` for a batch
     loss_and_gradients ─▶ jax.value_and_grad of the loss, compiled by jax.jit
-    load               ─▶ the tree of what was learned
+    load               ─▶ the tree of learned parameters
 """
 
 import random
@@ -27,16 +27,16 @@ from refimpl.training.run.checkpoint import read_parameters
 
 
 class JaxModel:
-    """A loss written in JAX, of one device, as a ``models.Model``. Local.
+    """A loss written in JAX for one device, as a ``models.Model``. Local.
 
     loss: loss(params, batch) -> 0-d array, the *sum* of the losses of a ``Microbatch``'s examples; or (sum, state).
-    parameters: tree of arrays; what has no values yet (jax.ShapeDtypeStruct) starts as ``initial`` says.
-    rows: name of a table -> function(batch) -> the rows that the loss looks up, in any order; it has a ``PulledRows``
-    in its place. What the function gets is what the loss gets, in NumPy's arrays.
-    initial: name -> ``Uniform``, ``Constant``, ...: where a parameter starts. Else at the values of the tree.
+    parameters: tree of arrays; leaves without values (jax.ShapeDtypeStruct) need ``initial``.
+    rows: name of a table -> function(batch) -> the rows that the loss looks up, in any order. The loss gets a
+    ``PulledRows`` for this table. The function gets the batch of the loss, with NumPy arrays.
+    initial: name -> ``Uniform``, ``Constant``, ...: initial values. By default they are the values of the tree.
     evaluate: evaluate(params, batch) -> {"loss": sum, "count": n[, "correct": k]}, or (that, state); None: the loss.
     In evaluation tables are whole, and there is no key.
-    Raises ValueError naming what cannot be trained here, and the remedy (docs/jax.md).
+    Raises ValueError, which names what cannot be trained here, and the remedy (docs/jax.md).
     """
 
     def __init__(self, loss, parameters, *, rows=None, initial=None, evaluate=None):
@@ -85,7 +85,7 @@ class JaxModel:
     def evaluate(self, dense, tables, batch):
         """Return sums over the batch: {"loss": sum, "count": n[, "correct": k]}. Local. Nothing is dropped or drawn.
 
-        Where the model was given no ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
+        Without ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
         """
         values = self._floats(dense, {name: _on_cpu(tables[name]) for name in self.rows})
         with _explained():
@@ -96,10 +96,10 @@ class JaxModel:
         return {"loss": float(found), "count": examples_in(batch)}
 
     def load(self, run):
-        """Return the tree of what a run has learned, its newest checkpoint, as NumPy arrays. Local.
+        """Return the parameters in a run's newest checkpoint, as a tree of NumPy arrays. Local.
 
-        run: its directory, or the ``Result`` that names it.
-        Raises ValueError or OSError where there is no checkpoint that can be read, or of other parameters.
+        run: its directory, or its ``Result``.
+        Raises ValueError or OSError if no checkpoint can be read, or if it has other parameters.
         """
         directory = getattr(run, "run_directory", run)
         if directory is None:
@@ -111,7 +111,7 @@ class JaxModel:
         return jax.tree.unflatten(self.structure, [found[name] for name in self.shapes])
 
     def _on_tree(self, function):
-        """Return function(tree, batch) as one of arrays by name; it returns (result, state)."""
+        """Return function(tree, batch) as a function of arrays by name, which returns (result, state)."""
 
         def call(floats, ids, batch):
             dense, values, misses = floats
@@ -138,7 +138,7 @@ class JaxModel:
         return share
 
     def _gradient_of(self, loss):
-        """Return a function that computes ((loss / normaliser, state), gradients); it is compiled when it is called."""
+        """Return a function that computes ((loss / normaliser, state), gradients); it is compiled at its first call."""
         return jax.jit(jax.value_and_grad(self._share_of(loss), has_aux=True))
 
     def _floats(self, dense, values):
@@ -147,12 +147,12 @@ class JaxModel:
                 {v.name: np.zeros((), v.dtype) for v in self.variables if v.sparse})
 
     def _look(self, floats, ids, batch, arguments):
-        """Raise ValueError if the loss does more than to return a sum: looked at once."""
+        """Raise ValueError if the loss does more than return a sum. It is checked once."""
 
         def total(one):
             try:
                 return float(self.total(*to_jax((floats, ids, given(one, False))))[0])
-            except Exception:  # it cannot do without a key
+            except Exception:  # it needs a key
                 return float(self.total(*to_jax((floats, ids, given(one, True))))[0])
 
         before = _drawn()
@@ -176,7 +176,7 @@ class JaxModel:
 
 
 def _drawn() -> tuple:
-    """Return where NumPy's and Python's global random numbers are. Local."""
+    """Return the state of NumPy's and Python's global random numbers. Local."""
     numpys = np.random.get_state()
     return numpys[1].tobytes(), numpys[2:], random.getstate()
 
@@ -189,7 +189,7 @@ def _on_cpu(value):
 
 
 def _checked(total):
-    """Return what a loss returned. Raises ValueError unless it is one real number."""
+    """Return the value of a loss. Raises ValueError unless it is one real number."""
     if not isinstance(total, jax.Array) or total.ndim or not jnp.issubdtype(total.dtype, jnp.floating):
         told = f"an array of {total.dtype} {total.shape}" if isinstance(total, jax.Array) else type(total).__name__
         raise ValueError(f"the loss is {told}: it must be the sum over the microbatch's examples, a float of shape ()")
@@ -198,7 +198,7 @@ def _checked(total):
 
 @contextmanager
 def _explained():
-    """Turn what JAX and Python say of a loss that cannot be computed into a refusal in words. Local."""
+    """A context that turns errors of JAX and Python from a loss into explanations. Local."""
     try:
         yield
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as problem:
@@ -215,6 +215,6 @@ def _explained():
 
 
 def _carry_on(batch, state):
-    """Put the state that a loss returned into the batch's."""
+    """Copy the state that a loss returned into the batch."""
     batch.state.clear()
     batch.state.update({name: np.asarray(value) for name, value in state.items()})

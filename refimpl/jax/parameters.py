@@ -1,4 +1,4 @@
-"""A tree of parameters as variables: their names, what they are, and where they start."""
+"""A tree of parameters as variables: their names, types and initial values."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +12,12 @@ from refimpl.jax.arrays import WIDE
 
 @dataclass(frozen=True)
 class GivenValues:
-    """The values of an array of the tree that the model was given."""
+    """The values of an array in the model's tree."""
 
     array: Any = field(repr=False, compare=False)
 
     def elements(self, key, start, count):
-        """Return ``count`` elements from element ``start`` on: (count,). Local."""
+        """Return elements ``start`` to ``start + count - 1``: (count,). Local."""
         return self.array.reshape(-1)[start:start + count]
 
 
@@ -35,7 +35,7 @@ def named(parameters) -> tuple[dict, Any]:
 def variables_of(leaves: dict, tables, initial: dict) -> list[Variable]:
     """Return the variables of named arrays, in their order. Local.
 
-    tables: names of those that are sparse.  initial: see ``JaxModel``.  Raises ValueError for one that no variable is.
+    tables: names of sparse ones.  initial: see ``JaxModel``.  Raises ValueError if one cannot be a variable.
     """
     for what, names in (("rows", tables), ("initial", initial)):
         if unknown := sorted(set(names) - set(leaves)):

@@ -1,4 +1,4 @@
-"""A table of which a microbatch has its own rows only: a look-up finds places among those rows."""
+"""A table of which a microbatch has only its own rows. A look-up finds places among these rows."""
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +6,11 @@ import numpy as np
 
 
 class PulledRows:
-    """A sparse variable as a loss has it: ``params["words"][ids]``, nothing else. Local.
+    """A sparse variable in a loss, which can only use ``params["words"][ids]``. Local.
 
-    shape: of the whole table.  ids: (k,) sorted row numbers that are here; None: all are.  rows: (k, d).
-    misses: a scalar; its gradient says how many ids were looked up that are not here. Their rows are NaN.
-    It is no pytree: who maps over all parameters (to decay them, say) meets it, and is told so, instead of some rows.
+    shape: of the whole table.  ids: (k,) sorted numbers of the available rows; None: all.  rows: (k, d).
+    misses: a scalar; its gradient is the number of looked-up ids that are not available. Their rows are NaN.
+    It is not a pytree, so a map over all parameters (for weight decay, say) fails instead of getting only some rows.
     """
 
     def __init__(self, name, shape, ids, rows, misses):
@@ -18,7 +18,7 @@ class PulledRows:
         self.ids, self.rows, self.misses = ids, rows, misses
 
     def __getitem__(self, ids):
-        """Return rows of the ids, an array of whole numbers of any shape: (*ids.shape, d)."""
+        """Return rows of the ids, an integer array of any shape: (*ids.shape, d)."""
         ids = jnp.asarray(ids)
         if not jnp.issubdtype(ids.dtype, jnp.integer):
             raise ValueError(f"{self.name} is looked up by {ids.dtype}: row numbers are whole numbers")
@@ -29,13 +29,13 @@ class PulledRows:
         return _taken(self.rows, self.misses, places, inside & (self.ids[places] == ids))
 
     def __array__(self, *dtype, **copy):
-        """Raise TypeError: NumPy and JAX would otherwise make of it what they can."""
+        """Raise TypeError, because NumPy and JAX would otherwise convert it somehow."""
         raise TypeError(f"{type(self).__name__} is no array")
 
 
 @jax.custom_vjp
 def _taken(rows, misses, places, here):
-    """Return rows[places], NaN where a row is not here.  misses: takes part by its gradient alone."""
+    """Return rows[places], NaN for rows that are not available.  misses: only its gradient matters."""
     return jnp.where(here[..., None], rows[places], jnp.nan)
 
 
@@ -57,9 +57,9 @@ FEWEST = 64
 
 
 def padded(ids, rows, last: int):
-    """Return ids and rows, filled up to a power of two of them, so that XLA compiles for few lengths only. Local.
+    """Return ids and rows, padded to a power of two, so that XLA compiles only for few lengths. Local.
 
-    last: what ids are filled up with: a number above all of them. Rows are filled up with 0.
+    last: the padding of ids, a number above all of them. Rows are padded with 0.
     """
     count = max(FEWEST, 1 << max(len(ids) - 1, 0).bit_length())
     filled = np.full(count, last, np.int64), np.zeros((count, *rows.shape[1:]), rows.dtype)

@@ -3,10 +3,10 @@
     model = TorchModel(module, loss)              loss(module, batch) -> the sum of the losses of batch's examples
     data = TorchData(dataset, microbatches=8, size=32)
     result = train(model, data, options=Options(optimizer="adam", learning_rate=0.001), output="runs/mine")
-    module                                        now has what was learned, on every rank
-    model.load("runs/mine")                       puts it into the module of another process
+    module                                        now has the learned parameters, on every rank
+    model.load("runs/mine")                       loads them into the module of another process
 
-``docs/torch.md`` says what is refused, and why. ``bench torch`` alone imports this room.
+``docs/torch.md`` lists what is refused, and why. Only ``bench torch`` imports this room.
 """
 
 from models.frameworks.installed import require_installed

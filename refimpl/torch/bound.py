@@ -1,4 +1,4 @@
-"""A module at work in a training: its parameters hold the values of the step, its tables some rows only."""
+"""A module during training: its parameters have the values of the step, its tables only some rows."""
 
 from contextlib import contextmanager
 
@@ -10,14 +10,14 @@ from refimpl.torch.tensors import ALIGNMENT, tensors_in, to_aligned, to_tensor
 
 
 class Bound:
-    """A module and its loss, to be called with the values of a step. Local.
+    """A module and its loss, which are called with the values of a step. Local.
 
-    Dense parameters are written in place, so that whatever reaches them sees them: a list of parameters that the module
-    keeps, a hook, a view, what is computed again in the backward pass. Buffers and copies of constants take the place
-    of the module's own for the time of a call.
+    Dense parameters are written in place, so that all references to them see the values: a list of parameters in the
+    module, a hook, a view, a recomputation in the backward pass. Buffers and copies of constants replace the module's
+    own during a call.
     loss: loss(module, batch) -> 0-d tensor.  parts: the module's.
-    own: name of a trained parameter -> the module's.
-    places: name of a parameter or buffer -> [(dict, key)], all places of the module in which it is.
+    own: name of a trained parameter -> the module's parameter.
+    places: name of a parameter or buffer -> [(dict, key)], all its places in the module.
     """
 
     def __init__(self, module, loss, parts: Parts):
@@ -28,13 +28,14 @@ class Bound:
         self.places = {name: [(owner._parameters, key) for owner, key in held] for name, held in parts.holders.items()}
         for name, owner in module.named_modules():
             self.places |= {f"{name}.{key}".lstrip("."): [(owner._buffers, key)] for key in owner._buffers}
-        self.copies: dict = {}  # device -> copies of the constants there
+        self.copies: dict = {}  # device -> copies of the constants on it
 
     def write(self, values, device) -> dict:
-        """Write the values of dense parameters into the module's own, on a device; return these: name -> parameter.
+        """Write values into the module's dense parameters, on a device; return name -> parameter.
 
         values: name -> array.
-        Raises ValueError where the module has other parameters than when the model was made, or trains others.
+        Raises ValueError if the module's parameters, or the trained ones among them, have changed since the model was
+        made.
         """
         self._check_parameters()
         found = {name: self._own(name, device) for name in self.parts.dense}
@@ -46,8 +47,7 @@ class Bound:
         return found
 
     def keep(self, name, value):
-        """Let the module have a value for good, on the device that it was given on: of a parameter or a buffer. Local.
-        """
+        """Store the value of a parameter or buffer in the module, on its original device. Local."""
         if name in self.own:
             kept = self._own(name, self.homes[name])
         else:
@@ -59,7 +59,7 @@ class Bound:
             kept.copy_(to_tensor(value))
 
     def values(self, names) -> dict:
-        """Return what the module has: name -> NumPy array, in its own memory if that is the host's. Local."""
+        """Return the module's values: name -> NumPy array, without a copy if they are on the host. Local."""
         found = {name: self.own[name] if name in self.own else self.places[name][0][0][self.places[name][0][1]]
                  for name in names}
         return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in found.items()}
@@ -77,7 +77,7 @@ class Bound:
                                  "and train again")
 
     def _own(self, name, device):
-        """Return the module's parameter, moved to a device, and to an aligned place, as ``module.to(device)`` does."""
+        """Return the module's parameter, moved to a device as by ``module.to(device)``, and to an aligned address."""
         parameter = self.own[name]
         if parameter.is_meta:
             self.own[name] = parameter = self.parts.made(name, device)
@@ -86,17 +86,17 @@ class Bound:
         return parameter
 
     def call(self, batch, device, values, sources, function=None, answers=()):
-        """Return loss(module, batch), or function(module, batch); else as ``holding``."""
+        """Return loss(module, batch), or function(module, batch). Other arguments: see ``holding``."""
         with self.holding(device, values, sources, answers):
             return (function or self.loss)(self.module, batch)
 
     @contextmanager
     def holding(self, device, values, sources, answers=()):
-        """Let the module have these values in place of its own, and its tables look up in the sources.
+        """Let the module use these values instead of its own, and its tables the sources, within a context.
 
-        values: name -> tensor, of buffers, constants and, for the time of a call, parameters.
-        sources: table -> what its layers look up in, ``PulledRows`` or ``Noted``.
-        answers: what else answers for layers, see ``answering``.
+        values: name -> tensor, of buffers, constants and, during a call, parameters.
+        sources: table -> ``PulledRows`` or ``Noted``, in which its layers look up.
+        answers: replacements for further layers, see ``answering``.
         """
         layers = {layer: looking_up(layer, source) for name, source in sources.items()
                   for layer in self.parts.sparse[name]}
@@ -113,7 +113,7 @@ class Bound:
 
     @contextmanager
     def whole(self, tables):
-        """Let tables be whole, name -> array; yield name -> tensor of those that are on the meta device."""
+        """Let tables (name -> array) be whole within a context; yield name -> tensor of those on the meta device."""
         values = {name: to_aligned(tables[name]) for name in self.parts.sparse}
         there = {name: self.own[name] for name in values if not self.own[name].is_meta}
         before = {name: parameter.data for name, parameter in there.items()}
@@ -126,7 +126,7 @@ class Bound:
                 parameter.data = before[name]
 
     def check_tables(self):
-        """Raise ValueError, naming it, if a table's parameter has a gradient: rows that were pulled give it none."""
+        """Raise ValueError, which names it, if a table's parameter has a gradient: pulled rows never give it one."""
         for name in self.parts.sparse:
             with torch._C.DisableTorchFunctionSubclass():
                 reached = self.own[name].grad is not None
@@ -136,13 +136,13 @@ class Bound:
                                  f"variable, TorchModel(..., dense=[{name!r}])")
 
     def constants(self, device) -> dict:
-        """Return the constants on a device: the module's own where they are there, else copies, made once."""
+        """Return the constants on a device: the module's own if they are on it, else copies, made once."""
         if device not in self.copies:
             self.copies[device] = {name: self.parts.constant(name).to(device) for name in self.parts.constants}
         return self.copies[device]
 
     def statistics(self, device) -> dict:
-        """Return fresh running statistics, in which the batch's own will be: buffer -> tensor; counts on the host."""
+        """Return new running statistics for the statistics of the batch: buffer -> tensor; counts on the host."""
         return {f"{name}.{key}".lstrip("."): torch.zeros_like(
                     buffer, device=device if buffer.is_floating_point() else "cpu")
                 for name, layer in self.parts.norms.items() for key, buffer in layer._buffers.items()}
@@ -150,7 +150,7 @@ class Bound:
 
 @contextmanager
 def own_statistics(norms):
-    """Let batch norm layers leave the batch's mean and variance, and nothing else, in their buffers. Local."""
+    """Let batch norm layers write only the batch's mean and variance to their buffers, within a context. Local."""
     momenta = {layer: layer.momentum for layer in norms.values()}
     try:
         for layer in momenta:
@@ -163,7 +163,7 @@ def own_statistics(norms):
 
 @contextmanager
 def evaluating(module):
-    """Let the module be in evaluation mode; then each part of it is in the mode it was in. Local."""
+    """Set the module to evaluation mode within a context; then restore the mode of each part. Local."""
     modes = [(part, part.training) for part in module.modules()]
     try:
         module.eval()
@@ -182,7 +182,7 @@ class Unchanged:
         self.batch = [(tensor, tensor._version) for tensor in tensors_in(tuple(batch[:3]))]
 
     def check(self):
-        """Raise ValueError, naming it, if one was written to: PyTorch counts writes."""
+        """Raise ValueError, which names the tensor, if one was written to: PyTorch counts writes."""
         for name, tensor, version in self.versions:
             if tensor._version != version:
                 raise ValueError(self._told(name))
@@ -191,16 +191,16 @@ class Unchanged:
                              "copy, tensor.clone()")
 
     def check_copies(self, originals):
-        """Raise ValueError, naming it, if a tensor is not its original any more: PyTorch does not count .data's writes.
+        """Raise ValueError, which names it, if a tensor differs from its original: PyTorch does not count .data's writes.
 
-        originals: name -> tensor, of all.
+        originals: name -> tensor, of all tensors.
         """
         for name, tensor, _ in self.versions:
             if not torch.equal(tensor, originals[name]):
                 raise ValueError(self._told(name))
 
     def check_kept(self):
-        """Raise ValueError, naming it, if a constant was replaced; while the module has the values it was given."""
+        """Raise ValueError, which names it, if a constant was replaced. Call it within ``holding``."""
         for name, tensor in self.constants.items():
             if self.parts.constant(name) is not tensor:
                 raise ValueError(self._told(name))

@@ -1,4 +1,4 @@
-"""PyTorch's datasets as ``models.data.Data``: microbatches by step and number, whichever rank asks."""
+"""PyTorch's datasets as ``models.data.Data``: microbatches by step and number, the same on every rank."""
 
 import itertools
 
@@ -22,13 +22,13 @@ SAMPLED = 16
 
 
 class TorchData(Examples):
-    """A map-style dataset, V·b items a step in an order drawn anew for every epoch; a ``Data``, as ``Examples``. Local.
+    """A map-style dataset, shuffled anew in every epoch, V·b items in each step; a ``Data``, as ``Examples``. Local.
 
-    source: a dataset, or a ``DataLoader`` of one: then its collate_fn, shuffling and drop_last hold, and its batch_size
-    must be that of the global batch, V·b.  split: collated items -> (inputs, targets[, weights]); None: they are such
-    a pair, or inputs without targets.  Global random numbers (``torch``, ``np.random``, ``random``) are
+    source: a dataset, or its ``DataLoader``. A loader's collate_fn, shuffling and drop_last are used, and its
+    batch_size must be that of the global batch, V·b.  split: collated items -> (inputs, targets[, weights]); None: they
+    are already this pair, or inputs without targets.  Global random numbers (``torch``, ``np.random``, ``random``) are
     seeded by (seed, step, microbatch) for random transformations.
-    Raises ValueError for a loader whose sampler chooses otherwise; and where a dataset has no length.
+    Raises ValueError for a loader with another sampler, or a dataset without length.
     """
 
     def __init__(self, source, microbatches: int, size: int | None = None, seed: int = 0, shuffle: bool = True,
@@ -49,7 +49,7 @@ class TorchData(Examples):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Global batches that hold all items once, but for a short last one that a loader drops."""
+        """The number of global batches in an epoch; a short last one is left out if the loader drops it."""
         full = self.microbatches * self.size
         return len(self.inputs) // full if self.drop_last else -(-len(self.inputs) // full)
 
@@ -69,9 +69,9 @@ class TorchData(Examples):
         return _batch(self._items(places.inputs.tolist(), step, index), self.split, places.normaliser)
 
     def _items(self, places, *key):
-        """Return items collated; random numbers that they draw are of the key."""
+        """Return collated items; their random numbers are seeded by the key."""
         if type(self.dataset) is TensorDataset and self.collate is default_collate:
-            return [tensor[places] for tensor in self.dataset.tensors]  # what collating would make, at once
+            return [tensor[places] for tensor in self.dataset.tensors]  # the result of collating, in one step
         with drawing_from(key_of(self.seed, "items", *key)):
             fetch = getattr(self.dataset, "__getitems__", None)
             return self.collate(fetch(places) if fetch else [self.dataset[place] for place in places])
@@ -80,11 +80,11 @@ class TorchData(Examples):
 class TorchStream:
     """An iterable dataset: each step takes the next V·b items; a ``Data``. Local.
 
-    Every rank reads the whole stream and keeps its own microbatches; a resumed run skips what was used. So the stream
-    must give the same items each time it is begun; global random numbers are seeded by the step in an epoch. After
-    steps_per_epoch steps it is begun anew.
-    collate, split: as ``TorchData`` has them.
-    Raises ValueError in the step in which it ends too early.
+    Every rank reads the whole stream and keeps its own microbatches; a resumed run skips items that were used. So each
+    iteration of the stream must give the same items. Global random numbers are seeded by the step in an epoch. After
+    steps_per_epoch steps the stream is restarted.
+    collate, split: as in ``TorchData``.
+    Raises ValueError in the step in which the stream ends too early.
     """
 
     def __init__(self, dataset, microbatches: int, size: int, steps_per_epoch: int, collate=None, split=None):
@@ -92,7 +92,7 @@ class TorchStream:
         self.dataset, self.microbatches, self.size = dataset, microbatches, size
         self.steps_per_epoch = steps_per_epoch
         self.collate, self.split = collate or default_collate, split or _pair
-        self.items, self.next, self.held = None, None, {}  # what is being read, which step comes next, the last two
+        self.items, self.next, self.held = None, None, {}  # the iterator, the next step, the last two steps
 
     @property
     def fingerprint(self) -> str:
@@ -102,7 +102,7 @@ class TorchStream:
         return fingerprint_of("torch stream", *_parts(first), self.microbatches, self.size, self.steps_per_epoch)
 
     def starts_epoch(self, step: int) -> bool:
-        """Return True if the stream begins anew with ``step``."""
+        """Return True if the stream is restarted at ``step``."""
         require_step(self, step)
         return step % self.steps_per_epoch == 0
 
@@ -119,7 +119,7 @@ class TorchStream:
         return _batch(collated, self.split, float(self.examples(step)))
 
     def _step(self, step, count) -> list:
-        """Return the items of a step; reads on to it, or from the beginning if it has passed."""
+        """Return the items of a step; read on to it, or from the beginning if it is past."""
         if step not in self.held:
             if self.next is None or step < self.next:
                 self.items, self.next, self.held = None, 0, {}
@@ -164,5 +164,5 @@ def _array(leaf):
 
 
 def _parts(items) -> list:
-    """Return collated items as what a fingerprint is made of."""
+    """Return collated items as parts of a fingerprint."""
     return [_array(leaf) for leaf in leaves(items)]

@@ -1,4 +1,4 @@
-"""Is a module's loss a sum over its examples, or their mean? Found with the first microbatch, told twice over."""
+"""Find whether a module's loss is a sum or a mean over examples, with the first microbatch and its repetition."""
 
 from typing import Callable
 
@@ -13,7 +13,7 @@ REMEDY = f'{WORDS}reduction="sum", or .sum() in place of .mean()'
 def refuse_mean(total: Callable[[Batch], float], module, batch: Batch):
     """Raise ValueError if the loss is a mean over examples. Local.
 
-    total: returns the loss of a batch, in evaluation mode.  Where no other number of examples can be told (bags by
+    total: returns the loss of a batch, in evaluation mode.  If the number of examples cannot be changed (bags by
     offset, states of a fixed size), loss modules with reduction="mean" are refused.
     """
     if (verdict := is_mean(total, batch)) is False:

@@ -1,4 +1,4 @@
-"""What of a module lies in the memory of a parameter, and would be wrong while that parameter is trained."""
+"""Tensors of a module that share a parameter's memory, and would be wrong while the parameter is trained."""
 
 import torch
 
@@ -7,11 +7,11 @@ from refimpl.torch.tensors import ALIGNMENT
 
 
 def refuse_shared(module, parts: Parts):
-    """Raise ValueError, naming both, for two names of one memory, and for what a module keeps of a table's. Local.
+    """Raise ValueError, which names both tensors, for two parameters or a table's view in shared memory. Local.
 
-    Two parameters would be trained apart. A buffer, or a view of a table, would hold the values from when it was made:
-    a table's rows are trained elsewhere. A view of a dense parameter sees the values of the step, unless the parameter
-    is moved to a multiple of ALIGNMENT (``Bound``).
+    Two parameters would be trained separately. A buffer, or a view of a table, would keep its old values, because a
+    table's rows are trained elsewhere. A view of a dense parameter has the values of the step, unless the parameter is
+    moved to a multiple of ALIGNMENT (``Bound``).
     """
     trained = {name: parts.parameter(name) for name in (*parts.dense, *parts.sparse)}
     registered = trained | {name: parts.constant(name) for name in parts.constants}
@@ -42,7 +42,7 @@ def _refuse_views(where, value, trained, moved, parts):
 
 
 def _tensors(value, seen):
-    """Yield the tensors in lists, tuples and dicts, one in another."""
+    """Yield the tensors in nested lists, tuples and dicts."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple, dict)) and id(value) not in seen:
@@ -52,7 +52,7 @@ def _tensors(value, seen):
 
 
 def _place(tensor) -> tuple[int, int]:
-    """Return the addresses from where to where a tensor lies; () where it has no memory."""
+    """Return the first and last address of a tensor; () if it has no memory."""
     if tensor.is_meta or not tensor.numel() or tensor.layout is not torch.strided:
         return ()
     begin, last = tensor.data_ptr(), sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))

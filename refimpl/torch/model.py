@@ -1,9 +1,9 @@
-"""``TorchModel``: a module, unmodified and of one device, as a model that trains on any number of ranks.
+"""``TorchModel``: an unmodified module for one device, as a model that trains on any number of ranks.
 
     named_parameters() ─▶ variables           those that only Embedding and EmbeddingBag layers hold: sparse
     rows_needed        ─▶ look-ups, declared or recorded
-    loss_and_gradients ─▶ the module runs on the step's values, autograd computes; dense gradients leave as they come
-    state_dict, load   ─▶ what was learned, for load_state_dict
+    loss_and_gradients ─▶ the module runs on the step's values; dense gradients are sent as autograd computes them
+    state_dict, load   ─▶ the learned parameters, for load_state_dict
 """
 
 from contextlib import contextmanager, nullcontext
@@ -31,19 +31,19 @@ from refimpl.training.run.whole import key_of_array, sha256_of
 class TorchModel:
     """A ``torch.nn.Module`` as a ``models.Model``. Local.
 
-    The module's own parameters hold the values of the step: what else refers to them, in the module or outside, sees
-    these, and ``.grad`` is a microbatch's gradient for its hooks. Of a table only ``nn.Embedding`` and
-    ``nn.EmbeddingBag`` can look up rows meanwhile; every other use is refused.
+    The module's own parameters have the values of the step, so all references to them, in the module or outside, see
+    these values. In hooks ``.grad`` is a microbatch's gradient. During a step only ``nn.Embedding`` and
+    ``nn.EmbeddingBag`` can look up rows of a table; every other use is refused.
 
     loss: loss(module, batch) -> 0-d tensor, the *sum* of the losses of a ``Microbatch``'s examples.
     rows: rows(batch) -> {table: ids} of a ``models.Batch``, in any order; None: look-ups are recorded.
-    dense: names of tables that are dense variables all the same.
-    initial: name -> ``Uniform``, ``Constant``, ``Normal``, ...: where a parameter starts. Else at the module's values,
-    and a table on the meta device (it may be larger than a rank's memory) as its layer would: ``Normal``.
-    unused: "zero" takes a parameter without gradient as one whose gradient is 0; else it is refused.
+    dense: names of tables that are to be dense variables.
+    initial: name -> ``Uniform``, ``Constant``, ``Normal``, ...: initial values. By default they are the module's
+    values. A table on the meta device, which may be larger than a rank's memory, starts like its layer: ``Normal``.
+    unused: "zero": a parameter without gradient has gradient 0; else it is refused.
     evaluate: evaluate(module, batch) -> {"loss": sum, "count": n[, "correct": k]}; None: the loss, in evaluation mode.
-    The mode of each part (train, eval) is that in which the module was given.
-    Raises ValueError naming the part of a module that cannot be trained here, and the remedy (docs/torch.md).
+    The mode of each part (train, eval) is the one that it had when the model was made.
+    Raises ValueError, which names the part of a module that cannot be trained here, and the remedy (docs/torch.md).
     """
 
     def __init__(self, module, loss, *, rows=None, dense=(), initial=None, unused="refuse", evaluate=None):
@@ -58,7 +58,7 @@ class TorchModel:
         self.rows, self.recorder = rows, Recorder(self.bound)
         self.initial = dict(initial or {})
         self.variables = variables_of(self.parts, self.initial)
-        self.calls, self.is_sum = 0, False  # computed microbatches; whether the loss was found to be a sum
+        self.calls, self.is_sum = 0, False  # computed microbatches; whether the loss is known to be a sum
 
     def rows_needed(self, batch):
         """Return the rows that the batch looks up: table -> (k,) int64 sorted unique row numbers. Local."""
@@ -66,7 +66,7 @@ class TorchModel:
         if not tables:
             return {}
         needed = declared(self.rows, tables, batch) if self.rows else self.recorder.rows_needed(batch)
-        batch.looked_up = needed  # a batch is computed with the rows that it was asked for
+        batch.looked_up = needed  # the loss is computed with these rows
         return needed
 
     def loss_and_gradients(self, dense, rows, batch):
@@ -80,18 +80,18 @@ class TorchModel:
         statistics, constants = self.bound.statistics(device), self.bound.constants(device)
         unchanged = Unchanged(self.parts, values, constants, given)
         self.calls += 1
-        looking = self.calls & (self.calls - 1) == 0  # at the 1st, 2nd, 4th, 8th, ...: what takes time to look at
+        looking = self.calls & (self.calls - 1) == 0  # at the 1st, 2nd, 4th, 8th, ...: slow checks
         originals = {name: tensor.clone() for name, tensor in constants.items()} if looking else {}
         with (repeatable(batch.key, device), own_statistics(self.parts.norms),
-              self.bound.holding(device, constants | statistics, tables)):  # in the backward pass, too: see checkpoint
+              self.bound.holding(device, constants | statistics, tables)):  # also in the backward pass: see checkpoint
             total = self.bound.loss(self.module, given)
             unchanged.check_kept()
             unchanged.check()
             loss = _checked(total) / batch.normaliser
             gradients |= self._shares(statistics, dense, examples_in(batch) / batch.normaliser, xp)
             leaving = nullcontext()
-            if device.type == "cpu":  # a GPU's backward pass is asked for in a moment, in a thread of PyTorch's own
-                batch.ready(dict(gradients))  # statistics, in a bucket with those that the backward pass finds first
+            if device.type == "cpu":  # on a GPU the backward pass runs in PyTorch's own thread
+                batch.ready(dict(gradients))  # statistics share a bucket with the first gradients of the backward pass
                 leaving = _leaving(values, gradients, batch.ready, xp)
             with leaving:
                 found = self._gradients(loss, values, tables)
@@ -112,7 +112,7 @@ class TorchModel:
     def evaluate(self, dense, tables, batch):
         """Return sums over the batch: {"loss": sum, "count": n[, "correct": k]}. Local. Nothing is dropped.
 
-        Where the model was given no ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
+        Without ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
         """
         _, device = _home(dense, tables)
         given, values = on_device(batch, device), self.bound.constants(device) | self._running(dense)
@@ -123,9 +123,9 @@ class TorchModel:
         return found if self.evaluation else {"loss": float(found), "count": examples_in(batch)}
 
     def state_dict(self, parameters) -> dict:
-        """Return what ``load_state_dict`` of such a module takes. Local.
+        """Return a state dict for ``load_state_dict`` of the module. Local.
 
-        parameters: variable -> whole value, of NumPy; what the module has beside variables is its own.
+        parameters: variable -> whole NumPy array; entries that are not variables come from the module.
         """
         names = {id(self.parts.parameter(name)): name for name in self.parts.holders}
         own = self.module.state_dict(keep_vars=True)
@@ -134,11 +134,11 @@ class TorchModel:
                 for key, name in found.items()}
 
     def load(self, run):
-        """Put what a run has learned, its newest checkpoint, into the module: tables on the meta device, too. Local.
+        """Load a run's newest checkpoint into the module, also into tables on the meta device. Local.
 
-        run: its directory, or the ``Result`` that names it. A result without files must be that of the module's last
-        training, which has left in the module what it learned.
-        Raises ValueError or OSError where there is no checkpoint that can be read, or of another module.
+        run: its directory, or its ``Result``. A result without files must be that of the module's last training, after
+        which the module already has the learned parameters.
+        Raises ValueError or OSError if no checkpoint can be read, or if it is of another module.
         """
         directory = getattr(run, "run_directory", run)
         if directory is None:
@@ -153,19 +153,19 @@ class TorchModel:
                              f"module has {told[1] or 'nothing'}")
         for name, value in values.items():
             self.bound.keep(name, value)
-        self.variables = variables_of(self.parts, self.initial)  # a table is no longer on the meta device
+        self.variables = variables_of(self.parts, self.initial)  # tables are no longer on the meta device
 
     @property
     def names_to_keep(self) -> list[str]:
-        """What the module shall hold when a training has ended: all but tables on the meta device."""
+        """Variables that the module gets after a training: all but tables on the meta device."""
         return [v.name for v in self.variables if not (v.sparse and self.bound.own[v.name].is_meta)]
 
     def keep_learned(self, name, value):
-        """Let the module have what was learned, a whole value. Local. Called by ``train`` when it ends."""
+        """Store a learned value in the module. Local. ``train`` calls it at the end."""
         self.bound.keep(name, value)
 
     def _check_has(self, result):
-        """Raise ValueError unless the module has the values that a training without files ended with."""
+        """Raise ValueError unless the module has the final values of a training without files."""
         missing = [v.name for v in self.variables if v.name not in self.names_to_keep]
         if missing:
             raise ValueError(f"the training wrote no files, and {', '.join(missing)} is on the meta device: no rank "
@@ -189,7 +189,7 @@ class TorchModel:
         inputs = values | {name: table.rows for name, table in tables.items()}
         found = {name: tensor.grad for name, tensor in inputs.items()}
         for value in values.values():
-            value.grad = None  # the training's now
+            value.grad = None  # the gradient now belongs to the training
         for name, gradient in found.items():
             if gradient is not None and gradient.layout is not torch.strided:
                 raise ValueError(f"the gradient of {name} is sparse, and the variable is dense: say sparse=False where "
@@ -203,13 +203,13 @@ class TorchModel:
                 for name, gradient in found.items()}
 
     def _shares(self, statistics, dense, share, xp) -> dict:
-        """Return the "gradients" of running statistics: this microbatch's share in the step's estimate of each."""
+        """Return the "gradients" of running statistics: this microbatch's share of the step's estimate of each."""
         found = statistics_of(self.parts, statistics)
         return {v.name: to_array(found[v.name] * share, xp) if v.name in found else dense[v.name] * share
                 for v in self.variables if v.statistic}
 
     def _refuse_unrepeatable(self, total, needed, rows, batch, device):
-        """Raise ValueError unless the loss is ``total``, to the bit, when it is computed again."""
+        """Raise ValueError unless a second computation of the loss gives ``total``, to the bit."""
         tables = {name: PulledRows(name, needed[name], to_tensor(rows[name]).requires_grad_())
                   for name in self.parts.sparse}
         with repeatable(batch.key, device), own_statistics(self.parts.norms):
@@ -222,7 +222,7 @@ class TorchModel:
                              "on parameters and batch alone")
 
     def _refuse_mean(self, dense, needed, rows, batch, device):
-        """Raise ValueError if the loss is a mean: looked at once."""
+        """Raise ValueError if the loss is a mean. It is checked once."""
         def total(one):
             tables = {name: PulledRows(name, needed[name], to_tensor(rows[name])) for name in self.parts.sparse}
             with repeatable(0, device), evaluating(self.module), torch.no_grad():
@@ -240,7 +240,7 @@ def _home(dense, rows):
 
 
 def _checked(total):
-    """Return what a loss returned. Raises ValueError unless it is one real number."""
+    """Return the value of a loss. Raises ValueError unless it is one real number."""
     if not isinstance(total, torch.Tensor) or total.ndim or not total.is_floating_point():
         told = f"a tensor of shape {tuple(total.shape)}" if isinstance(total, torch.Tensor) else type(total).__name__
         raise ValueError(f"the loss is {told}: it must be the sum over the microbatch's examples, a tensor of shape ()")
@@ -249,9 +249,9 @@ def _checked(total):
 
 @contextmanager
 def _leaving(values, gradients, ready, xp):
-    """Put each dense gradient into ``gradients`` when it is final, and say so, while the backward pass goes on.
+    """Put each dense gradient into ``gradients`` when it is final, and call ``ready``, during the backward pass.
 
-    A parameter's own hooks come before: they were registered earlier.
+    A parameter's own hooks run before, because they were registered earlier.
     """
 
     def leave(name, _):
@@ -276,6 +276,6 @@ def _leaving(values, gradients, ready, xp):
 
 
 def _carry_on(batch, given, xp):
-    """Put what the loss left in its state into the batch's."""
+    """Copy the state that the loss changed into the batch."""
     batch.state.clear()
     batch.state.update({name: to_array(value, xp) for name, value in given.state.items()})

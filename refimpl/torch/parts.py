@@ -1,7 +1,7 @@
-"""What a module is made of: dense parameters, tables, running statistics, and what is not trained; or why it cannot be.
+"""The parts of a module: dense parameters, tables, running statistics, and constants; or why it cannot be trained.
 
-A parameter that only ``nn.Embedding`` and ``nn.EmbeddingBag`` hold is a sparse variable. One that anything else holds,
-too (a tied output layer), is dense: its whole gradient is used.
+A parameter that only ``nn.Embedding`` and ``nn.EmbeddingBag`` layers hold is a sparse variable. If another layer holds
+it, too (a tied output layer), it is dense, because its whole gradient is used.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ STATISTICS = ("running_mean", "running_var")
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a module, by the names that it gives them.
+    """The parts of a module, by their names in the module.
 
     holders: parameter -> [(module, attribute)], all that hold it.  dense: trained parameters that are dense variables.
-    sparse: table -> its layers.  norms: name of a batch norm layer -> the layer, where it keeps running statistics.
-    constants: buffer or frozen parameter -> (module, attribute); buffers of ``norms`` are none.
+    sparse: table -> its layers.  norms: name -> batch norm layer, if it keeps running statistics.
+    constants: buffer or frozen parameter -> (module, attribute), without buffers of ``norms``.
     """
 
     holders: dict[str, list]
@@ -32,27 +32,27 @@ class Parts:
     constants: dict[str, tuple]
 
     def parameter(self, name) -> torch.Tensor:
-        """Return a parameter as the module has it now. Local."""
+        """Return the module's current parameter. Local."""
         owner, attribute = self.holders[name][0]
         return getattr(owner, attribute)
 
     def made(self, name, device) -> torch.Tensor:
-        """Make a parameter that is on the meta device on another, without values, and return it. Local."""
+        """Create a parameter of the meta device on another device, without values, and return it. Local."""
         made = nn.Parameter(torch.empty_like(self.parameter(name), device=device))
         for owner, attribute in self.holders[name]:
             setattr(owner, attribute, made)
         return made
 
     def constant(self, name) -> torch.Tensor:
-        """Return a constant as the module has it now. Local."""
+        """Return the module's current constant. Local."""
         owner, attribute = self.constants[name]
         return getattr(owner, attribute)
 
 
 def parts_of(module, dense=()) -> Parts:
-    """Return the parts of a module. Local. Raises ValueError naming what cannot be trained here, and the remedy.
+    """Return the parts of a module. Local. Raises ValueError, with a remedy, for a part that cannot be trained here.
 
-    dense: tables to be dense variables all the same.
+    dense: tables that are to be dense variables.
     """
     _check_module(module)
     modules = dict(module.named_modules())
@@ -83,7 +83,7 @@ def parts_of(module, dense=()) -> Parts:
 def _is_table(layer, attribute) -> bool:
     """Return whether this is the weight of one of PyTorch's own tables.
 
-    A subclass that looks rows up otherwise is none, nor is one whose weight is computed from other parameters.
+    A subclass with its own look-up is not, and neither is a layer whose weight is computed from other parameters.
     """
     return attribute == "weight" and isinstance(layer, TABLES) and "forward" not in vars(layer) and any(
         type(layer).forward is kind.forward for kind in TABLES)

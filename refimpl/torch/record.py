@@ -1,4 +1,4 @@
-"""Which rows a batch needs: its look-ups, recorded while the module runs without its tables."""
+"""Find the rows that a batch needs: record its look-ups while the module runs without its tables."""
 
 import time
 
@@ -20,20 +20,20 @@ RECURRENT = (nn.LSTM.forward, nn.GRU.forward, nn.RNN.forward)
 class Recorder:
     """Records look-ups. Local.
 
-    The module runs on tensors of whole numbers as they are, and on floats of which there is only the shape (PyTorch's
-    meta device), so that little is computed. Where its look-ups depend on more than that (on random numbers
-    drawn after others, on values), the first batch shows it, and it runs on the values it had at first; also where
-    that is faster. Each run ends with the last look-up, counted in the first batch.
+    The module runs with real integers, and with floats that have only a shape (PyTorch's meta device), so that little
+    is computed. If its look-ups depend on more than this (on random numbers drawn after others, on values), the first
+    batch shows it. The module then runs with its initial values, and also if this is faster. Each run ends with the
+    last look-up; the first batch gives their number.
     """
 
     def __init__(self, bound: Bound):
         self.bound, self.device, self.count, self.standing = bound, None, None, {}
-        self.with_gradients = False  # whether the module asks for gradients (torch.autograd.grad) as it looks rows up
+        self.with_gradients = False  # whether the module computes gradients (torch.autograd.grad) meanwhile
         self.recurrent = {layer: shapes_of_recurrent for layer in bound.module.modules()
                           if isinstance(layer, nn.RNNBase) and type(layer).forward in RECURRENT}
 
     def rows_needed(self, batch) -> dict:
-        """Return table -> (k,) int64 sorted unique row numbers. Raises ValueError for an id outside of its table."""
+        """Return table -> (k,) int64 sorted unique row numbers. Raises ValueError for an id outside its table."""
         if self.device is None:
             self._choose(batch)
         try:
@@ -41,12 +41,12 @@ class Recorder:
         except Exception:
             if self.device == CPU:
                 raise
-            found = self._run(batch, CPU)  # a batch with fewer look-ups runs on, to what does not work on shapes alone
+            found = self._run(batch, CPU)  # a batch with fewer look-ups runs on, into code that needs values
         return {name: _unique(ids) for name, ids in found.items()}
 
     def _choose(self, batch):
-        """See in a first batch how many look-ups there are, and whether shapes are enough to find them."""
-        quick = self._run(batch, META, Exception)  # not all works on shapes alone
+        """Find with the first batch how many look-ups there are, and whether shapes suffice to find them."""
+        quick = self._run(batch, META, Exception)  # some code needs values
         try:
             found = self._run(batch, CPU)
         except RuntimeError:
@@ -63,7 +63,7 @@ class Recorder:
         return time.perf_counter() - begin
 
     def _run(self, batch, device, *endings) -> dict:
-        """Return table -> list of the ids that were looked up, until the last, or until an exception that ends it."""
+        """Return table -> list of the looked-up ids, up to the last look-up or an exception of these types."""
         left = [self.count]
 
         def seen():
@@ -83,7 +83,7 @@ class Recorder:
         return {name: note.ids for name, note in notes.items()}
 
     def _values(self, device) -> dict:
-        """Return name -> tensor for all that the module has; buffers are copies, as it may write to them."""
+        """Return name -> tensor of all parameters and buffers; buffers are copies, since the module may write to them."""
         parts = self.bound.parts
         dense = {name: self._standing(name, device) for name in parts.dense if self.bound.own[name].device != device}
         constants = {name: _there(parts.constant(name).detach(), device) for name in parts.constants}
@@ -91,15 +91,15 @@ class Recorder:
         return {**dense, **constants, **buffers, **self.bound.statistics(device)}
 
     def _standing(self, name, device):
-        """Return what stands for a parameter on another device than its own: made once, with the values it has then."""
+        """Return the substitute of a parameter on another device, which is made once, with the values at that time."""
         if (name, device) not in self.standing:
             self.standing[name, device] = _there(self.bound.own[name].detach(), device)
         return self.standing[name, device]
 
 
 def shapes_of_recurrent(layer, input, hx=None):
-    """Return tensors of the shapes that ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` returns: PyTorch itself would step
-    through time for them. Local."""
+    """Return tensors with the shapes of the results of ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``, which would be slow.
+    Local."""
     ways, width = 1 + layer.bidirectional, layer.proj_size or layer.hidden_size
     batch = () if input.ndim == 2 else (input.shape[0 if layer.batch_first else 1],)
     hidden, cell = (input.new_empty(ways * layer.num_layers, *batch, size) for size in (width, layer.hidden_size))
@@ -107,13 +107,13 @@ def shapes_of_recurrent(layer, input, hx=None):
 
 
 class _LastLookUp(BaseException):
-    """The last look-up was seen; no ``except Exception`` of a module's own stops it."""
+    """Ends a run after the last look-up. An ``except Exception`` in the module does not catch it."""
 
 
 def _there(leaf, device):
-    """Return a tensor of floats on the device; whole numbers and all else as they are."""
+    """Return a tensor of floats on the device; integers and other objects unchanged."""
     floats = isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
-    if floats and leaf.is_meta and device != META:  # nobody has its values
+    if floats and leaf.is_meta and device != META:  # its values do not exist
         return torch.zeros_like(leaf, device=device)
     return leaf.to(device) if floats else leaf
 

@@ -1,4 +1,4 @@
-"""What else the bits of a computation in PyTorch depend on: random numbers, threads, the choice of algorithms."""
+"""Make computations in PyTorch reproducible: fix random numbers, threads, and the choice of algorithms."""
 
 import random
 from contextlib import contextmanager
@@ -16,9 +16,9 @@ NUMPYS = np.random.MT19937()
 
 @contextmanager
 def repeatable(key: int, device):
-    """Compute as ``drawing_from(key)``, with one thread and deterministic algorithms; then all is as before. Local.
+    """A context as ``drawing_from(key)``, with one thread and deterministic algorithms; it restores them. Local.
 
-    Raises ValueError, with the remedy, for what PyTorch refuses and a user can mend: see ``_explained``.
+    Raises ValueError, with a remedy, for errors of PyTorch that a user can fix: see ``_explained``.
     """
     threads, fill = torch.get_num_threads(), deterministic.fill_uninitialized_memory
     were = torch.are_deterministic_algorithms_enabled()
@@ -43,10 +43,10 @@ def repeatable(key: int, device):
 
 @contextmanager
 def drawing_from(key: int, device=CPU):
-    """Let all global random numbers begin anew, as ``seed`` says; then they go on where they were. Local."""
+    """A context in which all global random numbers are seeded by ``seed``; it restores their state. Local."""
     with torch.random.fork_rng([torch.cuda.current_device()] if device.type == "cuda" else []):
         numpys, pythons = np.random.get_bit_generator(), random.getstate()
-        np.random.set_bit_generator(NUMPYS)  # to copy its own 624 words takes as long as a small forward pass
+        np.random.set_bit_generator(NUMPYS)  # copying its 624 words would take as long as a small forward pass
         seed(key, device)
         try:
             yield
@@ -58,15 +58,15 @@ def drawing_from(key: int, device=CPU):
 def seed(key: int, device=CPU):
     """Seed the global random numbers of PyTorch, NumPy (``np.random``) and Python (``random``). Local.
 
-    Of PyTorch's only the CPU's, where no other device is used: to tell the others takes a thousand times as long.
+    If no other device is used, only the CPU's generator of PyTorch is seeded: the others take a thousand times longer.
     """
     (torch if device.type == "cuda" else torch.default_generator).manual_seed(key)
-    np.random.seed(key % 2**32)  # it takes no more
+    np.random.seed(key % 2**32)  # it accepts only 32 bits
     random.seed(key)
 
 
 def _explained(problem: Exception) -> str | None:
-    """Return a refusal in our words for what PyTorch says of an operation; None if it is another problem."""
+    """Return an explanation with a remedy for an error of PyTorch; None if it is another problem."""
     text, place = str(problem), line_of(problem, torch)
     if "deterministic implementation" in text:
         return (f"{text.partition(',')[0]}, at {place}: its bits would depend on the order in which threads "

@@ -1,6 +1,6 @@
-"""Tables of which a microbatch has its own rows only: PyTorch's two layers look up places among those rows.
+"""Tables of which a microbatch has only its own rows. PyTorch's two layers look up places among these rows.
 
-Whoever calls a layer may name its arguments: they are called here as they are there.
+Arguments have the names that they have in PyTorch's layers, because callers may use them as keywords.
 """
 
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from kernels import RowGradient
 
 
 class PulledRows:
-    """The rows of one table that a microbatch pulled, and which of them it touched. Local.
+    """The rows of one table that a microbatch pulled, with a note of those that it touched. Local.
 
     ids: (k,) int64 NumPy array, sorted, unique.  rows: (k, d) tensor.
     """
@@ -37,7 +37,7 @@ class PulledRows:
             padding_idx=self._padding(layer))
 
     def gradient(self, rows, to_array) -> RowGradient:
-        """Return the row gradient: of the touched rows only, those that only padding read left out."""
+        """Return the row gradient: only touched rows, without rows that only padding read."""
         if bool(self.touched.all()):
             return RowGradient(self.ids, to_array(rows))
         return RowGradient(self.ids[self.touched.cpu().numpy()], to_array(rows[self.touched]))
@@ -58,7 +58,7 @@ class PulledRows:
         return places
 
     def _padding(self, layer) -> int | None:
-        """Return the place of the layer's padding row, None if it was not asked for."""
+        """Return the place of the layer's padding row, None if the row was not pulled."""
         if layer.padding_idx is None:
             return None
         place = int(np.searchsorted(self.ids, layer.padding_idx))
@@ -66,21 +66,21 @@ class PulledRows:
 
 
 class Noted:
-    """A table without rows: it notes which ids are looked up, and answers with zeros. Local.
+    """A table without rows: it records the looked-up ids and returns zeros. Local.
 
-    seen: called after each look-up.  device: of the zeros; "meta": they have a shape only.
+    seen: called after each look-up.  device: of the zeros; "meta": they have only a shape.
     """
 
     def __init__(self, name, seen, device):
         self.name, self.seen, self.device, self.ids = name, seen, device, []
 
     def embedding(self, layer, input):
-        """Note the ids; return zeros of the shape that ``nn.Embedding`` returns."""
+        """Record the ids; return zeros with the shape of ``nn.Embedding``'s result."""
         self._note(input, layer)
         return self._zeros(layer, *input.shape)
 
     def bag(self, layer, input, offsets=None, per_sample_weights=None):
-        """Note the ids; return zeros of the shape that ``nn.EmbeddingBag`` returns."""
+        """Record the ids; return zeros with the shape of ``nn.EmbeddingBag``'s result."""
         self._note(input, layer)
         bags = len(input) if offsets is None else len(offsets) - layer.include_last_offset
         return self._zeros(layer, bags)
@@ -100,10 +100,10 @@ class Noted:
 
 
 class Elsewhere(nn.Parameter):
-    """What a table's parameter is while only some of its rows are here: it has a shape, and refuses every other use.
+    """A table's parameter while this rank has only some of its rows: it has a shape, and refuses every other use.
 
-    It is the module's own parameter, whose class is changed for that time (``away``): a list of parameters, a loss or a
-    hook meets the same refusal as the layer.
+    It is the module's own parameter with another class during this time (``away``), so a list of parameters, a loss or
+    a hook gets the same error as a layer.
     """
 
     @classmethod
@@ -114,7 +114,7 @@ class Elsewhere(nn.Parameter):
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        """Answer what does not need rows; raise ValueError for what does."""
+        """Allow functions that do not need rows; raise ValueError for all others."""
         if function in _WITHOUT_ROWS:
             if function is _DEVICE or function == _DEVICE:
                 return args[0].where
@@ -134,9 +134,9 @@ _WITHOUT_ROWS = {_DEVICE, torch.Tensor.shape.__get__, torch.Tensor.dtype.__get__
 
 @contextmanager
 def away(parameters, device):
-    """Let tables refuse to be used but by their layers: name -> parameter. Local.
+    """Let tables refuse all use except by their layers, within a context. parameters: name -> parameter. Local.
 
-    Raises ValueError for a table with a hook, which would be given the gradient of some rows.
+    Raises ValueError for a table with a hook, which would get the gradient of only some rows.
     """
     for name, parameter in parameters.items():
         if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
@@ -154,7 +154,7 @@ def away(parameters, device):
 
 @contextmanager
 def answering(forwards):
-    """Let other functions answer for layers: layer -> forward(layer, ...). Local."""
+    """Replace the forward functions of layers within a context: layer -> forward(layer, ...). Local."""
     for layer, forward in forwards.items():
         layer.forward = partial(forward, layer)
     try:
@@ -165,5 +165,5 @@ def answering(forwards):
 
 
 def looking_up(layer, source):
-    """Return what answers for a layer: the source's look-up of its kind. Local."""
+    """Return the look-up of the source for a layer's type. Local."""
     return source.bag if isinstance(layer, nn.EmbeddingBag) else source.embedding

@@ -13,15 +13,15 @@ ALIGNMENT = 64
 """Bytes. MKL adds up some products in another order where an operand lies at no multiple: another order is other bits,
 and where values lie depends on their strategy."""
 
-with warnings.catch_warnings():  # PyTorch warns once that nobody must write to such a tensor; here nobody may
+with warnings.catch_warnings():  # PyTorch warns once that the array is read-only; this is on purpose
     warnings.simplefilter("ignore")
     torch.from_numpy(np.asarray(memoryview(b"read-only")))
 
 
 class Microbatch(NamedTuple):
-    """What a loss is made of: a microbatch's inputs, targets and weights (or None), tensors or trees of them.
+    """The arguments of a loss: a microbatch's inputs, targets and weights (or None), tensors or trees of them.
 
-    state: name -> tensor, carried from step to step while an epoch lasts; the loss may read and replace entries.
+    state: name -> tensor, carried from step to step within an epoch; the loss may read and replace entries.
     """
 
     inputs: Any
@@ -31,12 +31,12 @@ class Microbatch(NamedTuple):
 
 
 def to_tensor(array) -> torch.Tensor:
-    """Return an array of NumPy or CuPy as a tensor in the same memory. Local. Nobody may write to it."""
+    """Return an array of NumPy or CuPy as a tensor in the same memory, which must not be written to. Local."""
     return torch.from_numpy(array) if isinstance(array, np.ndarray) else torch.from_dlpack(array)
 
 
 def to_aligned(array) -> torch.Tensor:
-    """Return ``to_tensor(array)``, copied if it lies at no multiple of ALIGNMENT. Local."""
+    """Return ``to_tensor(array)``, copied if its address is not a multiple of ALIGNMENT. Local."""
     tensor = to_tensor(array)
     return tensor.clone() if tensor.data_ptr() % ALIGNMENT else tensor
 
@@ -53,9 +53,9 @@ def tensors_in(tree) -> list[torch.Tensor]:
 
 
 def on_device(batch, device) -> Microbatch:
-    """Return a ``models.Batch`` as tensors on a device. Local. What is no array stays as it is.
+    """Return a ``models.Batch`` as tensors on a device. Local. Objects that are not arrays do not change.
 
-    Its state is a copy, which the loss may write to.
+    Its state is a copy, so the loss may write to it.
     """
 
     def change(leaf):

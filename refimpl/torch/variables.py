@@ -1,4 +1,4 @@
-"""A module's parameters and running statistics as variables, and where they start."""
+"""A module's parameters and running statistics as variables, with their initial values."""
 
 import hashlib
 
@@ -12,7 +12,7 @@ from refimpl.torch.parts import STATISTICS
 def variables_of(parts, initial) -> list[Variable]:
     """Return the variables of a module: parameters in its order, then running statistics. Local.
 
-    initial: see ``TorchModel``.  Raises ValueError for one that no variable has, or that is missing.
+    initial: see ``TorchModel``.  Raises ValueError for an unknown name, or if initial values are missing.
     """
     if unknown := sorted(set(initial) - {*parts.dense, *parts.sparse}):
         raise ValueError(f"initial names {', '.join(unknown)}, which is no trained parameter; there are "
@@ -34,7 +34,7 @@ def variables_of(parts, initial) -> list[Variable]:
 
 
 def _start(name, parts, parameter, constants):
-    """Return where a parameter starts that was given no ``initial``."""
+    """Return the initial values of a parameter without ``initial``."""
     if not parameter.is_meta:
         return ModuleValues(constants, parameter)
     if name not in parts.sparse:
@@ -45,7 +45,7 @@ def _start(name, parts, parameter, constants):
 
 
 def _digest(parts) -> str:
-    """Return the first digits of the SHA-256 of all that is not trained, "none" if there is none."""
+    """Return the first digits of the SHA-256 of all constants, "none" if there are none."""
     if not parts.constants:
         return "none"
     digest = hashlib.sha256()
