@@ -1,1 +1,1 @@
-"""Drawings of schedules, plans, servers, sums and runs, with words for who cannot see them."""
+"""Drawings of schedules, plans, servers, sums and runs, each with a text alternative for blind readers."""

@@ -1,8 +1,8 @@
-"""A schedule as a moving picture: what every rank holds, and the chunks on their way; below it all rounds, for print.
+"""An animation of a schedule: the chunks of every rank and the messages in flight; below it all rounds, for print.
 
-Rank r begins with 10**r times (1, 2, 3, ...): a number's digits say which ranks are in it. (With more than 4 ranks the
-numbers are long: shown is how many ranks are in it.) The picture is one SVG that moves by itself (CSS, no script);
-where nothing moves (print, or a reader who asked for rest) it shows the end.
+Rank r begins with 10**r times (1, 2, 3, ...), so the digits of a number show which ranks it includes. (With more than 4
+ranks the numbers would be long, so the picture shows the number of included ranks.) The picture is one animated SVG
+(CSS, no script). Without animation (in print, or with reduced motion) it shows the end.
 """
 
 from html import escape
@@ -19,7 +19,7 @@ MOST = 8, 9
 DIGITS = 4
 """Ranks up to which numbers are shown as they are."""
 WIDTH, MARGIN = 760, 14
-CELL, GAP = (0.62, 28), 8  # of the moving picture: part of a column, height; between chunks
+CELL, GAP = (0.62, 28), 8  # of the animation: part of a column, height; between chunks
 FRAMES = 4  # in a row of the strip
 BEGIN, MOVE, REST, END = 1.5, 1.5, 0.9, 3.5
 """Seconds: before the first round, of a round's messages, after them, and at the end."""
@@ -27,7 +27,7 @@ INK, PALE, RULE = "#1a1a1a", (0xEE, 0xF4, 0xF9), "#b8b8b8"
 
 
 class Grid(NamedTuple):
-    """Where chunk c of rank r is drawn: a column a rank, a row a chunk. left, top: of the grid; width: of a column."""
+    """The places of chunks: one column per rank, one row per chunk. left, top: of the grid; width: of a column."""
 
     left: float
     top: float
@@ -42,9 +42,9 @@ class Grid(NamedTuple):
 
 
 def animate(schedule: Schedule) -> Picture:
-    """Return the moving picture of an allreduce that begins with one input on each rank. Local.
+    """Return the animation of an allreduce that begins with one input on each rank. Local.
 
-    Raises ValueError for more than 8 ranks or 9 chunks, and for what run_local refuses.
+    Raises ValueError for more than 8 ranks or 9 chunks, and for schedules that run_local refuses.
     """
     if schedule.ranks > MOST[0] or schedule.chunks > MOST[1]:
         raise ValueError(f"animate draws at most {MOST[0]} ranks and {MOST[1]} chunks, not {schedule.ranks} and "
@@ -65,13 +65,13 @@ def animate(schedule: Schedule) -> Picture:
 
 
 def states_of(schedule: Schedule) -> np.ndarray:
-    """Return what each rank holds at first and after each round, (rounds + 1, ranks, chunks) int64. Local."""
+    """Return the chunks of each rank at first and after each round, (rounds + 1, ranks, chunks) int64. Local."""
     inputs = [10**rank * np.arange(1, schedule.chunks + 1) for rank in range(schedule.ranks)]
     return np.array(watch_local(schedule, inputs))
 
 
 def states_as_text(states: np.ndarray) -> str:
-    """Return the states as lines: one for each round, in it each rank's chunks. Local."""
+    """Return the states as text, one line of all ranks' chunks for each round. Local."""
     shown = np.vectorize(lambda value: _label(value, states.shape[1]), otypes=[object])(states)
     width, lines = max(map(len, shown.flat)), []
     for number, ranks in enumerate(shown):
@@ -81,7 +81,7 @@ def states_as_text(states: np.ndarray) -> str:
 
 
 def _label(value, ranks: int) -> str:
-    """Return what is written into a cell: its number, or how many ranks are in it."""
+    """Return the text of a cell: its number, or the number of included ranks."""
     return str(value) if ranks <= DIGITS else str(_contributions(value))
 
 
@@ -101,7 +101,7 @@ def _heading(schedule, title) -> str:
 
 
 def _captions(schedule, y):
-    """Yield the line that says what happens in each round, while it does; at the end, that all is done."""
+    """Yield the captions: one line for each round, and one for the end."""
     said = ["at first: each rank has its own numbers"]
     for number, step in enumerate(schedule.rounds):
         what = "to be added (blue)" if step.sums else "to be kept (orange)"
@@ -114,7 +114,7 @@ def _captions(schedule, y):
 
 
 def _cells(schedule, states, grid):
-    """Yield each number that a cell of the moving picture holds, shown as long as it does."""
+    """Yield each number of each cell of the animation, with the time during which it is shown."""
     for rank in range(schedule.ranks):
         for chunk in range(schedule.chunks):
             for first, until in _spans(states[:, rank, chunk]):
@@ -123,7 +123,7 @@ def _cells(schedule, states, grid):
 
 
 def _spans(values) -> list[tuple[int, int]]:
-    """Return the states [first, until) over which a value stays what it is."""
+    """Return the ranges [first, until) of states in which a value does not change."""
     firsts = [0, *(1 + np.flatnonzero(values[1:] != values[:-1])).tolist()]
     return list(zip(firsts, [*firsts[1:], len(values)]))
 
@@ -142,7 +142,7 @@ def _box(grid, rank, chunk, radius, fill, edge, edge_width, text, size, ink) -> 
 
 
 def _shade(value, ranks) -> tuple[str, str]:
-    """Return fill and ink of a cell: the more ranks are in its number, the fuller the blue."""
+    """Return fill and text colour of a cell. The blue is deeper for numbers with more ranks."""
     part = (_contributions(value) - 1) / max(1, ranks - 1)
     full = tuple(int(BLUE[i:i + 2], 16) for i in (1, 3, 5))
     mixed = [round(a + min(1.0, part) * (b - a)) for a, b in zip(PALE, full)]
@@ -150,7 +150,7 @@ def _shade(value, ranks) -> tuple[str, str]:
 
 
 def _messages(schedule, states, grid):
-    """Yield the chunks on their way, each from its source's cell to its destination's, during its round."""
+    """Yield the moving chunks, each from its source's cell to its destination's cell during its round."""
     for number, step in enumerate(schedule.rounds):
         for t in step.transfers:
             added = bool(t.target)
@@ -163,7 +163,7 @@ def _messages(schedule, states, grid):
 
 
 def _strip(schedule, states, top):
-    """Return (the rounds side by side, all of them at once, what changed framed; where they end)."""
+    """Return (a strip of all rounds side by side, with frames around changed cells; its bottom)."""
     room, tall = (WIDTH - 2 * MARGIN) / FRAMES, 17 * schedule.chunks + 36
     parts = [f'<line x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{top:.1f}" y2="{top:.1f}" stroke="{RULE}"/>']
     for number, state in enumerate(states):
@@ -187,7 +187,7 @@ def _strip(schedule, states, top):
 
 
 def _style(schedule, states) -> str:
-    """Return the style sheet: when each state (s), message (m), caption (c) and frame of the strip (f) is shown."""
+    """Return the style sheet with the times of each state (s), message (m), caption (c) and frame of the strip (f)."""
     rounds = len(schedule.rounds)
     total = BEGIN + rounds * (MOVE + REST) + END
     arrival = [0.0, *(BEGIN + k * (MOVE + REST) + MOVE for k in range(rounds)), total]
@@ -207,7 +207,7 @@ def _style(schedule, states) -> str:
 
 
 def _shown(name, begin, end, total) -> str:
-    """Return the rule that shows what has a class from ``begin`` to ``end``, seconds of a turn."""
+    """Return the rule that shows elements of a class from ``begin`` to ``end``, seconds of one cycle."""
     before = "" if begin == 0 else "0%{opacity:0}"
     after = "" if end == total else f"{100 * end / total:.3f}%{{opacity:0}}"
     last = f"100%{{opacity:{int(not after)}}}"

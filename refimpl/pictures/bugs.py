@@ -1,4 +1,4 @@
-"""A picture of what a bug does to row gradients: how many times too large each row is, over who pushed it."""
+"""A picture of a bug in row gradients: the factor by which each row is too large, over the ranks that pushed it."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from refimpl.pictures.picture import GREY, Picture, figure_in_style, mark_style,
 
 
 def row_factors(make, ranks: int) -> dict[int, list[float]]:
-    """Return, for rows that 1, 2, ... ranks push, how many times too large they come back: rising, each once. Local.
+    """Return for rows that 1, 2, ... ranks push the factors by which they are too large: rising, unique. Local.
 
     make(world) -> an adapter, see ``run_local``.
     """
@@ -30,13 +30,16 @@ def row_factors(make, ranks: int) -> dict[int, list[float]]:
 
 
 def draw_row_factors(adapters: dict[str, object], ranks: int = 4) -> Picture:
-    """Draw how many times too large rows come back, over the number of ranks that pushed them: title -> make. Local."""
+    """Draw the factors by which rows are too large, over the number of ranks that pushed them. Local.
+
+    adapters: title -> make.
+    """
     found = {title: row_factors(make, ranks) for title, make in adapters.items()}
     with figure_in_style(7.0, 3.8) as (figure, axes):
         axes.axhline(1, color=GREY, linewidth=1, linestyle="--")
         for number, (title, factors) in enumerate(found.items()):
             points = [(pushes, ratio) for pushes, ratios in factors.items() for ratio in ratios]
-            shift = 0.07 * (number - (len(found) - 1) / 2)  # points that coincide are all seen
+            shift = 0.07 * (number - (len(found) - 1) / 2)  # so that equal points do not hide each other
             axes.plot([pushes + shift for pushes, _ in points], [ratio for _, ratio in points], label=title,
                       markersize=9, markerfacecolor="white", markeredgewidth=2.2, **mark_style(number))
         axes.set(xlabel=f"ranks that pushed the row, of {ranks}", ylabel="found / expected", xlim=(0.6, ranks + 0.4))

@@ -1,4 +1,4 @@
-"""Plots of lines and points in the one style: formulas are lines, what was measured are points on them."""
+"""Plots of lines and points in the common style. Formulas are lines, measurements are points."""
 
 from dataclasses import dataclass, replace
 from typing import Sequence
@@ -12,9 +12,9 @@ LISTED = 12
 
 @dataclass(frozen=True)
 class Line:
-    """One curve of a plot. style: which colour, dash and mark; a line and its points share it.
+    """One curve of a plot. style: the index of its colour, dash and mark; a line and its points share it.
 
-    points: drawn as marks, not joined: what was counted or measured. Points of several lines may share a label.
+    points: whether to draw marks without a line, for counted or measured values. Several lines may share a label.
     """
 
     label: str
@@ -26,11 +26,11 @@ class Line:
 
 def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, log: str = "", ticks: Sequence[float] = (),
                span: Sequence[float] = ()) -> Picture:
-    """Return the picture of some lines over one pair of axes. Local.
+    """Return the picture of some lines in one plot. Local.
 
-    x, y: what the axes show, with units.  log: "", "x", "y" or "xy": the axes that are logarithmic.
-    ticks: where the x axis has numbers; none: wherever they fit.
-    span: where the y axis begins and ends, so that pictures compare; none: where the lines do.
+    x, y: labels of the axes, with units.  log: "", "x", "y" or "xy": the logarithmic axes.
+    ticks: positions of numbers on the x axis; none: automatic.
+    span: limits of the y axis, so that pictures can be compared; none: automatic.
     """
     with figure_in_style() as (figure, axes):
         draw_lines(axes, lines, x, y, log=log)
@@ -44,7 +44,7 @@ def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, log: str = ""
 
 
 def plot_panels(panels: dict[str, Sequence[Line]], x: Sequence[str], y: str, alt: str, *, log: str = "") -> Picture:
-    """Return panels side by side, title -> lines, with one y axis and one legend. x: what each panel's axis shows."""
+    """Return panels side by side, title -> lines, with one y axis and one legend. x: labels of the panels' x axes."""
     with figure_in_style(9.6, 4.0, ncols=len(panels), sharey=True, squeeze=False) as (figure, grid):
         for axes, (title, lines), name in zip(grid[0], panels.items(), x):
             draw_lines(axes, lines, name, y if axes is grid[0][0] else "", title, log)
@@ -65,7 +65,7 @@ def draw_lines(axes, lines, x, y, title="", log=""):
 
 
 def _legend(lines, *axes):
-    """Return (handles, labels), each label once, lines first; marks that several lines share are grey rings in it."""
+    """Return (handles, labels), each label once, lines first. Marks that several lines share are grey rings."""
     from matplotlib.lines import Line2D
 
     found = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels())}
@@ -77,9 +77,9 @@ def _legend(lines, *axes):
 
 
 def numbers_of(lines: Sequence[Line], x: str) -> str:
-    """Return the values as a table, a column a line. Local.
+    """Return the values as a table with one column for each line. Local.
 
-    A line of more than LISTED values is listed where points lie; without points every second, third, ... value is.
+    Of a line with more than LISTED values only those with points are listed; without points, every k-th value.
     """
     measured = {place for line in lines if line.points for place in line.x}
     listed = [line if len(line.x) <= LISTED else _shortened(line, measured) for line in lines]

@@ -1,8 +1,8 @@
-"""The mesh of ranks, seen: who holds what, and what each move between the members of a group leaves where.
+"""Pictures of the mesh of ranks: the parts of each rank, and the result of each exchange in a group.
 
-Entries of the moves are numbers in whose digits one reads where they come from. Entry rc belongs to row r (of member
-r - 1's microbatch) and column c (of member c - 1's block), both from 1 on; partial sums of member m stand m pairs of
-digits further left, so that 1212 is entry 12 with the parts of two members.
+The digits of an entry show its origin. Entry rc belongs to row r (of member r - 1's microbatch) and column c (of member
+c - 1's block), both from 1 on. Partial sums of member m are m pairs of digits further left, so 1212 is entry 12 with
+the parts of two members.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from refimpl.plan.mesh import Mesh
 SUMS = ("add_rows", "add_columns")
 """Moves that begin with partial sums."""
 PAIR = 100  # of digits
-CELL, GAP = 1.5, 0.7  # an entry is so many times as wide as high; between the members
+CELL, GAP = 1.5, 0.7  # width of an entry relative to its height; gap between members
 
 
 def entries(members: int):
@@ -27,9 +27,9 @@ def partial_sums(members: int, member: int):
 
 
 def placed(held, members: int, member: int):
-    """Return what a member holds in its place among all entries: (K, K) int64, 0 for what it has not. Local.
+    """Return a member's entries at their places among all entries: (K, K) int64, 0 elsewhere. Local.
 
-    held: its row (1, K), its column (K, 1), or all of it; a list of rows is put together.
+    held: its row (1, K), its column (K, 1), or all entries; a list of rows is concatenated.
     """
     held, found = np.concatenate(held) if isinstance(held, list) else held, np.zeros((members, members), np.int64)
     rows, columns = (slice(None) if n == members else slice(member, member + 1) for n in held.shape)
@@ -38,7 +38,7 @@ def placed(held, members: int, member: int):
 
 
 def draw_mesh(mesh: Mesh) -> Picture:
-    """Draw the ranks of a mesh: each holds convolutions whole, and a part of the connected layers. Local."""
+    """Draw the ranks of a mesh: each has the whole convolutions and a part of the connected layers. Local."""
     from matplotlib.patches import Rectangle
 
     with figure_in_style(1.6 + 2.1 * mesh.model, 0.9 + 1.1 * mesh.data) as (figure, axes):
@@ -66,7 +66,7 @@ def draw_mesh(mesh: Mesh) -> Picture:
 
 
 def draw_moves(moves: dict) -> Picture:
-    """Draw what each member of a group holds before and after each move, two moves side by side. Local.
+    """Draw the entries of each member of a group before and after each move, two moves side by side. Local.
 
     moves: name -> (before, after), each with a (K, K) grid of ``placed`` for each member.
     """
@@ -91,7 +91,7 @@ def draw_moves(moves: dict) -> Picture:
 
 
 def _draw_entries(axes, entries_of, left, top, partial):
-    """Draw a member's entries: its own are filled, partial sums in another colour and hatched."""
+    """Draw a member's entries: filled, partial sums in another colour and hatched."""
     from matplotlib.patches import Rectangle
 
     for (row, column), number in np.ndenumerate(np.asarray(entries_of)):
@@ -105,7 +105,7 @@ def _draw_entries(axes, entries_of, left, top, partial):
 
 
 def members_in(number: int) -> int:
-    """Return how many pairs of digits a number has. Local."""
+    """Return the number of pairs of digits in a number. Local."""
     return -(-len(str(number)) // 2)
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a model: what of its variables one microbatch touches; and words between three corners."""
+"""Pictures of a model: the rows that one microbatch touches; and words between three corners."""
 
 import numpy as np
 
@@ -13,9 +13,9 @@ DOT = 0.006
 
 
 def draw_touched(model, batch) -> Picture:
-    """Draw the variables of a model, and which of their rows a microbatch reads and changes. Local.
+    """Draw the variables of a model, and the rows that a microbatch reads and changes. Local.
 
-    A line is a row that is touched; a dense variable is touched whole. Each variable has a scale of its own.
+    A line is a touched row; dense variables are touched whole. Each variable has its own scale.
     """
     needed = model.rows_needed(batch)
     touched = {v.name: np.asarray(needed[v.name]) if v.sparse else np.arange(v.shape[0]) for v in model.variables}
@@ -45,8 +45,8 @@ def draw_touched(model, batch) -> Picture:
 def draw_triangle(shares, labels, corners, named=12) -> Picture:
     """Draw points between three corners: the closer to one, the larger its share. Local.
 
-    shares: (n, 3), each row adding up to 1.  labels: n names.  corners: three names.  named: of the points nearest to
-    each corner so many are labelled and drawn in its colour.
+    shares: (n, 3), each row adding up to 1.  labels: n names.  corners: three names.  named: the number of points
+    nearest to each corner that are labelled and drawn in its colour.
     """
     shares = np.asarray(shares, float)
     places, nearest = shares @ CORNERS, shares.argmax(axis=1)
@@ -70,8 +70,8 @@ def draw_triangle(shares, labels, corners, named=12) -> Picture:
 
 
 def _dots(points):
-    """Return x, y of one broken line that draws a dot at each point, neighbours as one: a mark each would be five times
-    as much SVG."""
+    """Return x, y of one broken line that draws a dot at each point and joins neighbours. Single marks would give five
+    times as much SVG."""
     y, x = np.unique((points[:, ::-1] / DOT).round(), axis=0).T
     begins = np.concatenate([[True], (np.diff(x) > 1) | (np.diff(y) > 0)])
     first, last = np.flatnonzero(begins), np.concatenate([np.flatnonzero(begins)[1:] - 1, [len(x) - 1]])
@@ -80,7 +80,7 @@ def _dots(points):
 
 
 def _label_column(axes, corner, points):
-    """Write labels in a column beside the triangle, in the order of their points' height, each with a line to it."""
+    """Write labels in a column beside the triangle, in the order of their points' heights, with lines to the points."""
     if not points:
         return
     x, align = ((-0.14, "right"), (1.14, "left"), (0.86, "left"))[corner]

@@ -1,7 +1,7 @@
-"""A picture that says in words what it shows: an SVG, a line of text in its place, and the numbers behind it.
+"""A picture with a text alternative: an SVG, a line of text that describes it, and its numbers.
 
-One style for all: Okabe & Ito's colours, with dashes and marks for print and colour-blind readers. The same figure
-gives the same SVG, byte for byte.
+All pictures have one style: Okabe & Ito's colours, with dashes and marks for print and colour-blind readers. The same
+figure gives the same SVG, byte for byte.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Picture:
-    """svg: the drawing.  alt: one line that says what it shows.  numbers: what was drawn, as a table of text."""
+    """svg: the drawing.  alt: its description in one line.  numbers: the drawn values, as a table of text."""
 
     svg: str
     alt: str
@@ -56,7 +56,7 @@ class Picture:
 def picture_of(figure, alt: str, numbers: str = "") -> Picture:
     """Return the Picture of a matplotlib figure. Local.
 
-    alt: what a reader who does not see it must know, in one line.  numbers: the plotted values (see ``table``).
+    alt: one line for readers who cannot see it.  numbers: the plotted values (see ``table``).
     Raises ValueError without ``alt``.
     """
     if not alt.strip() or "\n" in alt:
@@ -72,7 +72,7 @@ def picture_of(figure, alt: str, numbers: str = "") -> Picture:
 
 @contextlib.contextmanager
 def figure_in_style(width: float = SIZE[0], height: float = SIZE[1], **subplots):
-    """Give (figure, axes) in the one style, for ``picture_of``; subplots: of ``Figure.subplots``. Local.
+    """Yield (figure, axes) in the common style, for ``picture_of``. subplots: of ``Figure.subplots``. Local.
 
         with figure_in_style() as (figure, axes):
             axes.plot(...)
@@ -87,14 +87,14 @@ def figure_in_style(width: float = SIZE[0], height: float = SIZE[1], **subplots)
 
 
 def bare(axes):
-    """Leave matplotlib axes nothing but their labels: no grid, no frame, no ticks. Local."""
+    """Remove grid, frame and ticks from matplotlib axes; keep the labels. Local."""
     axes.grid(False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
 
 
 def plain_axis(axes, axis: str):
-    """Leave an axis of bars ("x" or "y") its labels: no grid, no ticks; other grid lines go behind the bars. Local."""
+    """Remove grid and ticks from the axis of bars ("x" or "y"); put other grid lines behind the bars. Local."""
     axes.set_axisbelow(True)
     axes.tick_params(axis=axis, length=0)
     axes.grid(axis=axis, visible=False)
@@ -122,7 +122,7 @@ def _cell(value) -> str:
 
 
 def described(svg: str, alt: str) -> str:
-    """Return the SVG with a title that screen readers say, without the prologue that HTML must not contain. Local."""
+    """Return the SVG with a title for screen readers, and without the prologue, which HTML must not contain. Local."""
     svg = svg[svg.index("<svg"):]
     opening = re.match(r"<svg[^>]*>", svg).group(0)
     inside = svg[len(opening):]

@@ -1,4 +1,4 @@
-"""Pictures of plans: the strategies of each variable, and which was chosen; a search for the number of partitions."""
+"""Pictures of plans: the possible and chosen strategies of each variable; a search for the number of partitions."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ COLOURS = {"green": GREEN, "blue": BLUE, "orange": ORANGE, "black": BLACK}
 
 
 def looks(forecasts=()) -> dict[str, tuple[str, str, str]]:
-    """Return strategy -> (what plots call it, colour, mark), dense ones first: those of ``auto``, and of the forecasts.
+    """Return strategy -> (label, colour, mark), dense ones first: those of ``auto`` and of the forecasts.
 
     Local.
     """
@@ -22,9 +22,9 @@ def looks(forecasts=()) -> dict[str, tuple[str, str, str]]:
 
 
 def draw_plan(chosen: Chosen) -> Picture:
-    """Draw a plan: a line a variable, a mark for each strategy that it could have, filled for the one it has. Local.
+    """Draw a plan: a line for each variable, a mark for each possible strategy, filled for the chosen one. Local.
 
-    x: bytes of a step through the card that has most of them, in and out, logarithmic.
+    x: bytes of a step through the busiest card, in and out, logarithmic.
     """
     forecasts = chosen.forecasts
     known = looks(forecasts)
@@ -56,7 +56,7 @@ def draw_plan(chosen: Chosen) -> Picture:
 
 
 def draw_search(found: dict) -> Picture:
-    """Draw a partition search: samples numbered in the order of the walk, the fitted curve, the chosen P. Local.
+    """Draw a partition search: the numbered samples, the fitted curve, the chosen P. Local.
 
     found: see ``PartitionTrials.to_json``.
     """
@@ -96,12 +96,12 @@ def draw_search_on(axes, found: dict):
 
 
 def outcome(found: dict) -> str:
-    """Return in words which P a search ended with, and whether it came to its end. Local."""
+    """Return in words the P of a search, and whether the search was completed. Local."""
     if found.get("finished", True):
         return f"chosen: P = {found['chosen']}"
     return f"P = {found['chosen']} when the training ended, before the search"
 
 
 def fit_of(found: dict) -> Fit | None:
-    """Return the curve of a search, None if it has none. Local."""
+    """Return the fitted curve of a search, or None. Local."""
     return None if found["theta"] is None else Fit(*found["theta"])

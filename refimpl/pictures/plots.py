@@ -1,4 +1,4 @@
-"""Plots as files, for people on the command line, in the style of all pictures."""
+"""Plots as files, for the command line, in the style of all pictures."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def plot_partition_search(found: dict, path: Path) -> Path:
 
     found: see ``PartitionTrials.to_json``.  x: P, logarithmic; y: milliseconds of a step.
     """
-    from refimpl.pictures.plans import draw_search_on  # plans load MPI, which options must be read without
+    from refimpl.pictures.plans import draw_search_on  # plans load MPI, but reading options must not
 
     with figure_in_style() as (figure, axes):
         draw_search_on(axes, found)
@@ -41,7 +41,7 @@ def plot_partition_search(found: dict, path: Path) -> Path:
 
 
 def plot_bandwidths(rows: list[dict], path) -> Path:
-    """Draw bus bandwidth over size, a panel for each work; return the path. Local. rows: of ``bench allreduce``."""
+    """Draw bus bandwidth over size, one panel for each work; return the path. Local. rows: of ``bench allreduce``."""
     works = list(dict.fromkeys(r["work"] for r in rows))
     with figure_in_style(6 * len(works), 4.2, ncols=len(works), squeeze=False) as (figure, panels):
         for axes, work in zip(panels[0], works):
@@ -60,7 +60,7 @@ def plot_bandwidths(rows: list[dict], path) -> Path:
 def plot_curves(name: str, curves, directory: Path) -> list[Path]:
     """Draw each (title, x, y, {line: [(x, y)]}) into a PNG; return the paths. Local.
 
-    Lines look as STYLES says. "(log)" in x asks for a logarithmic axis; over "machines" both are logarithmic.
+    STYLES gives the style of lines. With "(log)" in x that axis is logarithmic; over "machines" both axes are.
     """
     paths = []
     for number, (title, x, y, lines) in enumerate(curves):

@@ -1,4 +1,4 @@
-"""What trainings sent and how fast they were, side by side: bars of bytes by rank and kind, bars of throughput."""
+"""Pictures of trainings side by side: bars of bytes by rank and kind, bars of throughput."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ KINDS = {"dense": ("dense values", BLUE, ""), "rows": ("values of rows", ORANGE,
 CARD = (("card", "steps"), ("payload", "steps"), ("formula_payload", "formula_steps"), ("formula", "formula_steps"))
 """What an account counts, and over how many steps."""
 
-SEEN = 0.005  # of the highest bar: what is lower has no place in the legend
+SEEN = 0.005  # of the highest bar; lower kinds are left out of the legend
 
 
 def bytes_by_kind(metrics: list[dict]) -> dict[str, np.ndarray]:
@@ -24,7 +24,7 @@ def bytes_by_kind(metrics: list[dict]) -> dict[str, np.ndarray]:
 def plot_bytes(runs: dict[str, list[dict]]) -> Picture:
     """Draw the bytes of a step on each rank, sent and received, stacked by kind: title -> metrics of a run. Local.
 
-    Each title has a panel; all panels have one scale.
+    Each title has a panel; all panels have the same scale.
     """
     counts = {title: bytes_by_kind(metrics) for title, metrics in runs.items()}
     with figure_in_style(8.6, 3.7, ncols=len(runs), sharey=True, squeeze=False) as (figure, grid):
@@ -43,7 +43,7 @@ def plot_bytes(runs: dict[str, list[dict]]) -> Picture:
 
 
 def plot_busiest(ways: dict[str, dict[str, np.ndarray]]) -> Picture:
-    """Draw what passes the busiest card in a step, sent and received, a bar a way, stacked by kind. Local.
+    """Draw the bytes through the busiest card in a step, sent and received, one bar for each way, by kind. Local.
 
     ways: title -> kind -> (N,) bytes of each rank, as ``bytes_by_kind`` gives them.
     """
@@ -72,7 +72,7 @@ def plot_busiest(ways: dict[str, dict[str, np.ndarray]]) -> Picture:
 
 
 def _explain_kinds(figure, ways, largest) -> list[str]:
-    """Write below a figure of bars what each kind looks like, of those that can be seen; return these.
+    """Write a legend of the visible kinds below a figure of bars; return these kinds.
 
     ways: title -> kind -> height or heights.  largest: the highest bar.
     """
@@ -97,7 +97,7 @@ def _draw_stacks(axes, title, kinds):
 
 
 def _label_bars(axes, title, heights):
-    """Write on each bar how high it is, and take away what distracts from that."""
+    """Write its height on each bar, and remove ticks and grid."""
     for place, height in enumerate(heights):
         axes.text(place, height, f"{height:.2f}", ha="center", va="bottom", fontsize=9)
     axes.set_title(title)
@@ -105,9 +105,9 @@ def _label_bars(axes, title, heights):
 
 
 def plot_throughput(speeds: dict[str, float], limits: dict[str, float] | None = None) -> Picture:
-    """Draw measured throughputs as bars: title -> words a second, and how many times the slowest each is. Local.
+    """Draw measured throughputs as bars, also relative to the slowest. speeds: title -> words a second. Local.
 
-    limits: title -> throughput if a step were nothing but its predicted exchanges; drawn as a mark on the bar.
+    limits: title -> throughput if a step took only the time of its predicted exchanges; a mark on the bar.
     """
     slowest, limits = min(speeds.values()), limits or {}
     with figure_in_style(7.6, 0.9 + 0.52 * len(speeds)) as (figure, axes):
@@ -134,7 +134,7 @@ def plot_throughput(speeds: dict[str, float], limits: dict[str, float] | None = 
 
 
 def plot_cards(accounts: dict[str, list[dict]]) -> Picture:
-    """Draw what passed each machine's card in a step, in and out: payload, framing, and the formula's payload. Local.
+    """Draw the bytes through each machine's card in a step, in and out: payload, framing, predicted payload. Local.
 
     accounts: title -> account of each machine, see ``refimpl.experiments.cluster.account``. Each title has a panel.
     """

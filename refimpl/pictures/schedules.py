@@ -1,4 +1,4 @@
-"""Pictures of collective algorithms for notebooks: who sends what when, bytes against the bound, time on a network."""
+"""Pictures of collective algorithms for notebooks: messages in space and time, bytes and their bound, times."""
 
 from refimpl.collectives.draw import draw_text, figure_of
 from refimpl.collectives.links import Packing
@@ -24,9 +24,9 @@ def space_time(schedule: Schedule) -> Picture:
 
 
 def bytes_and_rounds(schedules) -> str:
-    """Return what is proved of allreduce schedules as a table. Local; raises ScheduleError where the proof fails.
+    """Return the proofs of allreduce schedules as a table. Local. Raises ScheduleError if a proof fails.
 
-    sent: by the busiest rank, in units of the vector n; bound: the least that any algorithm makes it send.
+    sent: by the busiest rank, in units of the vector n; bound: the minimum for any algorithm.
     """
     rows = []
     for schedule in schedules:
@@ -59,7 +59,7 @@ def times_over_ranks(algorithms, ranks, sizes) -> dict:
 
 
 def plot_times(times: dict) -> Picture:
-    """Return the picture of what ``times_over_ranks`` gave: a panel for each size, a line for each algorithm. Local."""
+    """Return the picture of ``times_over_ranks``: one panel for each size, one line for each algorithm. Local."""
     from matplotlib.ticker import EngFormatter
 
     sizes = list(dict.fromkeys(size for _, size in times))
@@ -83,7 +83,7 @@ def plot_times(times: dict) -> Picture:
 
 
 def plot_sent(schedules_of: dict, ranks) -> Picture:
-    """Return the picture of what the busiest rank sends or is sent, over the number of ranks, with the bound. Local.
+    """Return the picture of the busiest rank's bytes, over the number of ranks, with the bound. Local.
 
     schedules_of: name -> function of the number of ranks that returns a Schedule.
     """
@@ -110,7 +110,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def draw_links(packing: Packing, trees: int = 0) -> Picture:
-    """Return the picture of a packing's links, how full they are, and its first ``trees`` trees. Local.
+    """Return the picture of a packing's links, with their use, and its first ``trees`` trees. Local.
 
     A link is as wide as its rate. Blue links are full, orange ones partly used, grey ones not used.
     """

@@ -1,4 +1,4 @@
-"""Pictures of the parameter server: who owns which row, who asks whom, and who has most to do."""
+"""Pictures of the parameter server: the owners of rows, the messages, and the load of each rank."""
 
 import numpy as np
 
@@ -13,7 +13,10 @@ PHASES = ("1 ask: row numbers", "2 answer: rows", "3 push: row numbers and gradi
 
 
 def draw_partitions(partitionings: dict[str, Partitioning]) -> Picture:
-    """Draw which rank owns which row: title -> partitions of a small table, one below the other. Local."""
+    """Draw the owners of the rows of a small table, one partitioning below the other. Local.
+
+    partitionings: title -> partitions.
+    """
     rows = max(parts.rows for parts in partitionings.values())
     ranks = max(parts.ranks for parts in partitionings.values())
     height = 0.9 + len(partitionings) * (0.6 + 0.34 * ranks)
@@ -55,7 +58,7 @@ def _listed(rows) -> str:
 def pull_and_push(parts: Partitioning, needs) -> list[tuple[str, int, int, list[int]]]:
     """Return the messages of a step, (phase, from, to, rows), in the order of PHASES. Local.
 
-    needs[r]: the sorted unique rows that rank r reads. What a rank owns itself never leaves it.
+    needs[r]: the sorted unique rows that rank r reads. A rank sends nothing to itself.
     """
     asked = []
     for rank, ids in enumerate(needs):
@@ -69,7 +72,7 @@ def pull_and_push(parts: Partitioning, needs) -> list[tuple[str, int, int, list[
 
 
 def draw_pull_push(parts: Partitioning, needs) -> Picture:
-    """Draw the messages of one step in space and time: a line a rank, an arrow a message, its rows beside it. Local.
+    """Draw the messages of one step in space and time: a line is a rank, an arrow a message with its rows. Local.
 
     needs[r]: the sorted unique rows that rank r reads.
     """
@@ -111,13 +114,13 @@ def _draw_phase(axes, left, messages):
         axes.annotate("", (end, to), (begin, source), arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0,
                                                                  "shrinkB": 2, "linewidth": 1.6,
                                                                  "linestyle": "--" if phase == PHASES[1] else "-"})
-        part = 0.32 if abs(to - source) == 1 else 0.15  # near its sender: there arrows hardly cross
+        part = 0.32 if abs(to - source) == 1 else 0.15  # near the sender, where arrows hardly cross
         axes.text(begin + part * (end - begin), source + part * (to - source), _listed(ids), fontsize=9, ha="center",
                   va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8}, zorder=4)
 
 
 def draw_traffic(matrices: dict[str, np.ndarray]) -> Picture:
-    """Draw who sends whom how many bytes: title -> (N, N), entry [i, j] what rank i sends rank j. Local."""
+    """Draw matrices of bytes between ranks: title -> (N, N), entry [i, j] from rank i to rank j. Local."""
     largest = max(1, max(int(matrix.max()) for matrix in matrices.values()))
     with figure_in_style(1.2 + 3.0 * len(matrices), 3.5, ncols=len(matrices), squeeze=False) as (figure, grid):
         for axes, (title, matrix) in zip(grid[0], matrices.items()):
@@ -167,10 +170,10 @@ def plot_by_rank(series: dict[str, list[int]], y: str = "bytes sent and received
 
 
 def plot_popularity(counts, words, parts: Partitioning, named=(1, 4, 40, 400, 4000)) -> Picture:
-    """Draw how often each word occurs over its number, and the part of the text that each partition is asked for.
+    """Draw the frequency of each word over its number, and the part of all look-ups in each partition.
 
     counts, words: (vocabulary,), most frequent first.  parts: contiguous partitions of the table.  named: words to
-    point at, counted from 1.
+    label, counted from 1.
     """
     place = np.arange(1, len(counts) + 1)
     stretches = [parts.rows_of_partition(partition) for partition in range(parts.partitions)]

@@ -9,9 +9,9 @@ HATCHES = ("", "////", "xxxx", "....")
 
 
 def plot_speeds(speeds: dict[str, dict[str, float]], unit: str) -> Picture:
-    """Draw bars of throughput: straggler -> training -> so many ``unit`` a second. Local.
+    """Draw bars of throughput: straggler -> training -> ``unit`` a second. Local.
 
-    Each bar says how many times the first training of its straggler it is.
+    The label of a bar is its ratio to the first training with the same straggler.
     """
     names = list(dict.fromkeys(name for some in speeds.values() for name in some))
     high = 0.8 / len(speeds)
@@ -42,7 +42,7 @@ def _times(some) -> list[float]:
 
 
 def plot_staleness(histograms: dict[str, dict[int, int]], what: str = "pushes") -> Picture:
-    """Draw histograms of staleness with one scale: title -> τ -> how many ``what`` had it. Local."""
+    """Draw histograms of staleness with one scale: title -> τ -> number of ``what``. Local."""
     largest = max((max(some) for some in histograms.values() if some), default=0)
     columns = min(3, len(histograms))
     lines = -(-len(histograms) // columns)
@@ -67,7 +67,7 @@ def plot_staleness(histograms: dict[str, dict[int, int]], what: str = "pushes") 
 
 
 def mean(histogram: dict[int, int]) -> float:
-    """Return the mean of a histogram, number -> how often; 0 of an empty one. Local."""
+    """Return the mean of a histogram, value -> count; 0 if it is empty. Local."""
     return sum(number * count for number, count in histogram.items()) / max(1, sum(histogram.values()))
 
 

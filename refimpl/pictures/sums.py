@@ -1,6 +1,6 @@
-"""Pictures of sums: what rounding does to one, what every order of addition gives, which order a schedule has.
+"""Pictures of sums: the effect of rounding, the results of all orders of addition, the order of a schedule.
 
-And how far trainings drift apart that differ in nothing but the number of ranks: they add in different orders.
+Another picture shows how trainings on different numbers of ranks drift apart, because they add in different orders.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from refimpl.pictures.picture import (
 
 
 def draw_roundings(values, trees: dict[str, Tree], ticks) -> Picture:
-    """Draw, for each order (title -> tree), its additions on the line of numbers that the dtype has. Local.
+    """Draw for each order (title -> tree) its additions on the line of the dtype's numbers. Local.
 
-    values: (n,) of float16 or float32.  ticks: the numbers of the dtype that are drawn; sums below them are told in
-    words. A diamond is an exact sum of two, where there may be no number; a dot is a number that is kept.
+    values: (n,) of float16 or float32.  ticks: the numbers of the dtype that are drawn; smaller sums are given as text.
+    A diamond is the exact sum of two numbers, a dot the rounded result.
     """
     values, ticks, told = np.asarray(values), [float(t) for t in ticks], []
     steps = [(title if number == 0 else "", step) for title, tree in trees.items()
@@ -51,7 +51,7 @@ def draw_roundings(values, trees: dict[str, Tree], ticks) -> Picture:
 
 
 def _draw_step(axes, lane, step):
-    """Draw one addition: from the larger part to the exact sum, and from there to the number kept."""
+    """Draw one addition: from the larger part to the exact sum, and from the exact sum to the rounded result."""
     begin, lift = max(step.left, step.right), 0.22
     exact_there = step.rounded == step.exact
     axes.annotate("", (step.exact, lane - (0 if exact_there else lift)), (begin, lane), arrowprops={
@@ -78,7 +78,7 @@ def _number(value: float) -> str:
 
 
 def ulps_off(values, tree: Tree) -> float:
-    """Return how far a sum in this order is from the correctly rounded one, in units of its last place. Local."""
+    """Return the error of a sum in this order against the correctly rounded sum, in units of its last place. Local."""
     return _off(float(add_in_order(tree, values)), values)
 
 
@@ -88,9 +88,9 @@ def _off(total: float, values) -> float:
 
 
 def draw_orders(values, marked: dict[str, Tree]) -> Picture:
-    """Draw how many orders of addition end how many ULP from the correctly rounded sum; point at some of them. Local.
+    """Draw the histogram of errors of all orders of addition, in ULP; label some of them. Local.
 
-    values: (n,) floating-point, n up to 10.  marked: label -> tree; those that end at one place share an arrow.
+    values: (n,) floating-point, n up to 10.  marked: label -> tree; trees with the same error share an arrow.
     """
     values = np.asarray(values)
     counts = {_off(total, values): number for total, number in all_sums(values).items()}
@@ -128,7 +128,7 @@ RANKS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, GREY)
 
 @dataclass
 class _Node:
-    """A drawn node: where it is, and the ranks whose microbatches it holds."""
+    """A drawn node: its place, and the ranks of its microbatches."""
 
     x: float
     y: int
@@ -138,8 +138,8 @@ class _Node:
 def draw_sum_trees(schedules: dict[str, list[Schedule]], leaves: int) -> Picture:
     """Draw the order in which schedules add up ``leaves`` microbatches in chunk 0: title -> a row of trees. Local.
 
-    A square is a microbatch, coloured and numbered by its rank; a coloured dot an addition within a rank, a black one
-    an addition of what came from several. Children are drawn by their first leaf: left and right do not matter.
+    A square is a microbatch, coloured and numbered by its rank. A coloured dot is an addition within a rank, a black
+    dot an addition over ranks. Children are drawn in the order of their first leaves.
     """
     told, columns = [], max(map(len, schedules.values()))
     trees = {title: [sorted_tree(sum_trees(s)[0]) for s in line]
@@ -206,7 +206,7 @@ def draw_drift(trainings: dict[str, list[dict]]) -> Picture:
 
     trainings: title -> ranks, changed and largest of each training (see ``refimpl.experiments.drift``).
     """
-    curves: dict[tuple, list[str]] = {}  # equal ones are drawn once, under all their names
+    curves: dict[tuple, list[str]] = {}  # equal curves are drawn once, with all their names
     for title, drifts in trainings.items():
         for drift in drifts:
             curves.setdefault(tuple(drift["changed"]), []).append(f"{title}, {drift['ranks']} ranks")

@@ -1,4 +1,4 @@
-"""A step of a training, drawn from its trace: what each rank did when, its exchanges on a lane of their own.
+"""The timeline of a training's step, drawn from its trace. Each rank has a lane for computing and one for exchanges.
 
 A trace (trace.json) holds Chrome trace events in microseconds: see ``refimpl.training.run.timeline``.
 """
@@ -18,7 +18,7 @@ from refimpl.pictures.picture import (
 )
 from refimpl.training.run.timeline import LANES
 
-LOOKS = {  # what -> (phases of the timeline, colour, hatch); drawn in this order: what lies within is drawn later
+LOOKS = {  # what -> (phases of the timeline, colour, hatch), drawn in this order: inner spans after outer ones
     "compute": (("compute",), BLUE, ""),
     "update, norm, data": (("update", "norm", "data", "plan"), PURPLE, ""),
     "waiting": (("wait", "waiting for exchange", "agree"), "#e4e4e4", ""),
@@ -55,7 +55,7 @@ class _Trace(TypedDict):
 
 @dataclass(frozen=True)
 class Span:
-    """What a rank did from begin to end, in milliseconds since the step began on the first rank. lane: of LANES."""
+    """An activity of a rank from begin to end, in milliseconds since the first rank began the step. lane: of LANES."""
 
     rank: int
     lane: int
@@ -65,9 +65,9 @@ class Span:
 
 
 def read_trace(path) -> list[dict]:
-    """Return the events of a trace.json, or of the run directory that holds one. Local.
+    """Return the events of a trace.json, or of the one in a run directory. Local.
 
-    Raises ValueError where there is none.
+    Raises ValueError if it does not exist.
     """
     path = Path(path)
     path = path / "trace.json" if path.is_dir() else path
@@ -78,7 +78,7 @@ def read_trace(path) -> list[dict]:
 
 
 def typical_step(events: list[dict]) -> list[dict]:
-    """Return the events of the step of median duration; the lower one of two. Local.
+    """Return the events of the step with the (lower) median duration. Local.
 
     Raises ValueError if no step was traced, or a time is not finite.
     """
@@ -97,7 +97,7 @@ def typical_step(events: list[dict]) -> list[dict]:
 
 
 def spans_of(events: list[dict]) -> list[Span]:
-    """Return the spans of one step's events, outer ones before those within them. Local."""
+    """Return the spans of one step's events, outer spans before inner ones. Local."""
     origin = min(event["ts"] for event in events)
     spans = [Span(event["pid"], event["tid"], _WHAT.get(event["name"], "update, norm, data"),
                   (event["ts"] - origin) / 1e3, (event["ts"] - origin + event["dur"]) / 1e3) for event in events]
@@ -144,14 +144,14 @@ def _draw_step(axes, title, spans, ranks):
 
 
 def _bars(spans, what, lanes):
-    """Give (middle, height, spans) of each rank's lanes: computation above, exchanges of the other lane below."""
+    """Yield (middle, height, spans) of each rank's lanes: computation above, exchanges below."""
     for rank, lane in sorted({(span.rank, span.lane) for span in spans if span.what == what}):
         chosen = [s for s in spans if (s.rank, s.lane, s.what) == (rank, lane, what)]
         yield (rank, 0.7, chosen) if lanes == 1 else (rank + (-0.19, 0.2)[lane], 0.36, chosen)
 
 
 def _numbers(spans) -> str:
-    """Return a table: milliseconds of each rank in each thing, by title; what lies within another counts for itself."""
+    """Return a table: milliseconds of each rank in each activity, by title. Inner spans count only for themselves."""
     rows, seen = [], [what for what in LOOKS if any(s.what == what for of_step in spans.values() for s in of_step)]
     for title, of_step in spans.items():
         own = own_milliseconds(of_step)
@@ -161,7 +161,7 @@ def _numbers(spans) -> str:
 
 
 def own_milliseconds(spans: list[Span]) -> dict[tuple[int, int, str], float]:
-    """Return (rank, lane, what) -> milliseconds in it, less what lies within it. Local."""
+    """Return (rank, lane, what) -> milliseconds in it, without inner spans. Local."""
     own: dict[tuple[int, int, str], float] = defaultdict(float)
     around: list[Span] = []
     for span in spans:

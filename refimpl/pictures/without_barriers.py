@@ -1,4 +1,4 @@
-"""Training without barriers, seen: who computed and who waited when, and how old the gradients were."""
+"""Pictures of training without barriers: when workers compute and wait, and the staleness of gradients."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ LOOKS = {"computing": (BLUE, ""), "computed, then dropped": (ORANGE, "xxxx"), "w
 
 
 class Watched(Owner):
-    """An owner that keeps what a picture asks for.
+    """An owner that records what a picture needs.
 
-    applied: of each update (how many pushes had come, [(worker, clock)] of those applied, ``staleness`` after it).
+    applied: for each update (pushes so far, [(worker, clock)] of the applied ones, ``staleness`` after it).
     history: {name: values} before the first update and after each.
     """
 
@@ -22,7 +22,7 @@ class Watched(Owner):
         self.applied, self.history = [], [self._copied()]
 
     def update(self, pushes):
-        """Do an update, and note it. Local."""
+        """Do an update, and record it. Local."""
         super().update(pushes)
         self.applied.append((sum(self.clocks), [(push.worker, push.clock) for push in pushes], Counter(self.staleness)))
         self.history.append(self._copied())
@@ -33,7 +33,7 @@ class Watched(Owner):
 
 @dataclass(frozen=True)
 class DrawnStep:
-    """A worker's step ``clock``, from its pull to its push. applied: whether some update took it."""
+    """A worker's step ``clock``, from its pull to its push. applied: whether its push was applied."""
 
     worker: int
     clock: int
@@ -46,7 +46,7 @@ class DrawnStep:
 class DrawnTraining:
     """A training: its steps in the order of their pushes, the times of the owner's updates, and ages after each.
 
-    ages: {updates between pull and use: how many gradients}, from the beginning on.
+    ages: {updates between pull and use: number of gradients}, since the beginning.
     """
 
     steps: tuple[DrawnStep, ...]
@@ -55,29 +55,29 @@ class DrawnTraining:
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return 1 + max(step.worker for step in self.steps)
 
     def applied(self, until: float) -> int:
-        """Return how many gradients had come by then and were applied. Local."""
+        """Return the number of gradients that were applied until this time. Local."""
         return sum(step.applied for step in self.steps if step.end <= until)
 
     def staleness(self, until: float) -> Counter:
-        """Return the ages of the gradients that were applied by then. Local. At least one was."""
+        """Return the ages of the gradients that were applied until this time, at least one. Local."""
         return self.ages[sum(time <= until for time in self.updates) - 1]
 
     def waits(self, worker: int, until: float) -> list[tuple[float, float]]:
-        """Return from when to when a worker waited, between a push and its next pull, cut at ``until``. Local."""
+        """Return the intervals in which a worker waited, between a push and its next pull, cut at ``until``. Local."""
         own = [step for step in self.steps if step.worker == worker]
         return [(before.end, min(after.begin, until)) for before, after in zip(own, own[1:])
                 if before.end < min(after.begin, until)]
 
 
 def seen(happened, owner: Watched | None = None) -> DrawnTraining:
-    """Return what happened, as pictures take it. Local.
+    """Return a training for pictures. Local.
 
     happened: of ``refimpl.plain.scripted_clock.run``.
-    owner: the training's only one; None: nothing is said of updates.
+    owner: the training's only owner; None: updates are not drawn.
     """
     taken = None if owner is None else {push for _, pushes, _ in owner.applied for push in pushes}
     begun, steps = {}, []
@@ -92,7 +92,7 @@ def seen(happened, owner: Watched | None = None) -> DrawnTraining:
 
 
 def draw_workers(trainings: dict[str, DrawnTraining], until: float, unit: str = "seconds") -> Picture:
-    """Draw the first so many seconds of each training, a lane a worker: steps, waiting, the owner's updates. Local."""
+    """Draw the first ``until`` seconds of trainings, a lane for each worker: steps, waiting, updates. Local."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -120,7 +120,7 @@ def _look(step: DrawnStep) -> str:
 
 
 def _draw_lanes(axes, training: DrawnTraining, until: float):
-    """Draw one training: boxes with the numbers of the steps, what is hatched between them, marks below."""
+    """Draw one training: boxes with the numbers of steps, hatched waiting between them, updates below."""
     for step in training.steps:
         if step.begin < until:
             colour, hatch = LOOKS[_look(step)]
@@ -145,7 +145,7 @@ def _draw_lanes(axes, training: DrawnTraining, until: float):
 
 
 def _waited(training: DrawnTraining, until: float) -> list[float]:
-    """Return how long each worker waited."""
+    """Return the waiting times of the workers."""
     return [sum(end - begin for begin, end in training.waits(worker, until)) for worker in range(training.workers)]
 
 
