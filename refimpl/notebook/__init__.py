@@ -1,4 +1,4 @@
-"""What notebooks need: cells on several ranks, trainings started from a cell, exercises that are checked.
+"""Tools for notebooks: cells on several ranks, trainings started from a cell, exercises that are checked.
 
     %load_ext refimpl.notebook
 """

@@ -1,5 +1,5 @@
 """Execute lessons and store them with their outputs: python -m refimpl.notebook store [NAME ...]. `make test-notebooks`
-compares what is stored with what executing gives.
+compares the stored outputs with those of a new execution.
 """
 
 import argparse
@@ -35,18 +35,18 @@ def main(arguments=None) -> int:
 
 
 def in_order(folder: Path) -> list[Path]:
-    """Return the notebooks of a folder in the order of their numbers, 10 after 9. Local."""
+    """Return the notebooks of a folder sorted by their numbers, 10 after 9. Local."""
     return sorted(folder.glob("*.ipynb"), key=lambda path: (len(path.name.partition("_")[0]), path.name))
 
 
 def chosen(names: list[str], folder: Path) -> list[Path]:
-    """Return the notebooks that are asked for, in order; all of the folder if none is named. Local.
+    """Return the named notebooks, in order; all notebooks of the folder if there are no names. Local.
 
-    Raises ValueError for a name that is none's.
+    Raises ValueError for a name that no notebook has.
     """
     there, paths = in_order(folder), []
     for name in names:
-        begins = f"{name}_" if name.isdecimal() else name  # 1 is no beginning of 10
+        begins = f"{name}_" if name.isdecimal() else name  # so that 1 does not match 10
         found = [Path(name)] if Path(name).is_file() else [path for path in there if path.name.startswith(begins)]
         if not found:
             raise ValueError(f"no notebook {name!r}; there are {', '.join(path.stem for path in there)}")

@@ -1,7 +1,7 @@
-"""One rank's side of a cell: python -m refimpl.notebook.cell_on_rank FOLDER, under the launcher.
+"""Run a cell on one rank: python -m refimpl.notebook.cell_on_rank FOLDER, under the launcher.
 
-The folder holds the cell (cell.py), what comes before it (before.py) and given values; each rank writes there what it
-printed (rank-R.out) and, if it failed, why (rank-R.error); rank 0 what it gives back (given/).
+The folder holds the cell (cell.py), the code before it (before.py) and given values. Each rank writes its printed
+output (rank-R.out) and its error (rank-R.error) to the folder; rank 0 also writes the values that it gives (given/).
 """
 
 import contextlib
@@ -22,7 +22,7 @@ def main() -> None:
     folder, comm, given = Path(sys.argv[1]), all_ranks(), {}
 
     def give(**values):
-        """Hand values back to the notebook, from rank 0; other ranks' are not looked at. Local."""
+        """Return values to the notebook from rank 0; values of other ranks are ignored. Local."""
         given.update(values)
 
     names = {"__name__": "__main__", "comm": comm, "rank": comm.rank, "size": comm.size, "give": give,
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _run(path: Path, called: str, names: dict) -> None:
-    """Execute a file under a short name that tracebacks can quote lines of."""
+    """Execute a file under a short name from which tracebacks can quote lines."""
     source = path.read_text(encoding="utf-8")
     linecache.cache[called] = (len(source), None, source.splitlines(keepends=True), called)
     exec(compile(source, called, "exec"), names)

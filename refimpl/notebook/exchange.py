@@ -9,7 +9,7 @@ import numpy as np
 def write_values(folder: Path, values: dict) -> None:
     """Write named values into a folder. Local.
 
-    Raises TypeError for what is neither an array of numbers nor plain data (numbers, text, None, lists, dicts of text).
+    Raises TypeError unless a value is an array of numbers or plain data (numbers, text, None, lists, dicts of text).
     """
     plain = {}
     for name, value in values.items():
@@ -25,7 +25,7 @@ def write_values(folder: Path, values: dict) -> None:
 
 
 def read_values(folder: Path) -> dict:
-    """Return what ``write_values`` wrote into a folder; nothing, if it wrote nothing. Local."""
+    """Return the values that ``write_values`` wrote into a folder; an empty dict if there are none. Local."""
     path = folder / "values.json"
     plain = json.loads(path.read_text()) if path.exists() else {}
     return {**plain, **{file.stem: np.load(file, allow_pickle=False) for file in sorted(folder.glob("*.npy"))}}

@@ -1,4 +1,4 @@
-"""Execute a lesson in a clean kernel, with its exercises' solutions and what its prose says; store it so."""
+"""Execute a lesson in a new kernel, check its exercises' solutions and the numbers in its prose, and store it."""
 
 import os
 import re
@@ -18,12 +18,12 @@ _SOLUTION = re.compile(r"<details>.*?```python\n(.*?)```.*?</details>", re.DOTAL
 
 
 def execute(path: Path, environment: dict | None = None) -> tuple[nbformat.NotebookNode, list[str]]:
-    """Execute a notebook in a new kernel, in the notebook's folder, then its solutions and what its prose says. Local.
+    """Execute a notebook in a new kernel, in the notebook's folder; then check solutions and prose. Local.
 
-    Returns (the notebook with its outputs, what failed in words): an error, unless the cell is tagged raises-exception
-    (then none is a failure); an exercise (a cell tagged so) whose solution, in the next cell that folds one away, is
-    not right; prose that does not hold.
-    environment: added to this process's, for the kernel.
+    Returns (the notebook with its outputs, the failures as text). Failures are: an error in a cell, or no error in a
+    cell tagged raises-exception; a cell tagged exercise whose solution, in the next folded cell, is not right; numbers
+    in prose that are wrong.
+    environment: variables for the kernel, added to those of this process.
     """
     notebook = nbformat.read(path, 4)
     client = NotebookClient(notebook, timeout=SECONDS_PER_CELL, kernel_name="python3", extra_arguments=QUIET,
@@ -42,7 +42,7 @@ def _place(number: int, cell) -> str:
 
 
 def _problem_of(client, cell, number) -> str:
-    """Execute a cell; return what is wrong with it, "" if nothing."""
+    """Execute a cell; return its failure, or ""."""
     try:
         client.execute_cell(cell, number)
     except CellTimeoutError:
@@ -54,7 +54,7 @@ def _problem_of(client, cell, number) -> str:
 
 
 def _examined(client, number: int, cell) -> list[str]:
-    """Return what is wrong with an exercise and its solution, and with what the cell's prose says."""
+    """Return the failures of an exercise's solution and of the cell's prose."""
     found = []
     if "exercise" in tags(cell):
         if "not answered yet" not in _text(cell):
@@ -71,7 +71,7 @@ def _examined(client, number: int, cell) -> list[str]:
 
 
 def _executed(client, code: str) -> str:
-    """Return what a cell beyond the lesson's own printed, or why it failed."""
+    """Return the output of an additional cell, or its error."""
     client.nb.cells.append(cell := nbformat.v4.new_code_cell(code))
     problem = _problem_of(client, cell, len(client.nb.cells) - 1)
     client.nb.cells.pop()
@@ -84,7 +84,7 @@ def _text(cell) -> str:
 
 
 def store(path: Path) -> list[str]:
-    """Execute a notebook and store it in place, unless it fails; return what failed. Local."""
+    """Execute a notebook and store it in place, unless it fails; return the failures. Local."""
     path = Path(path).resolve()
     executed, problems = execute(path, {STORE: "1"})
     if not problems:

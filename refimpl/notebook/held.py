@@ -1,17 +1,17 @@
-"""Numbers in prose that the lesson's kernel must give, after all cells were executed.
+"""Check numbers in a lesson's prose against the kernel, after all cells were executed.
 
-A cell's metadata "held" maps what the cell says to an expression:
+A cell's metadata "held" maps phrases of the cell to expressions:
 
     {"held": {"0.012": "crossing", "twice as fast": "times['ring'] > 1.9 * times['tree']"}}
 
-A number must be the expression's value, rounded to as many places as are written; any other phrase must be true.
+A number must be the expression's value, rounded to the written places. The expression of any other phrase must be true.
 """
 
 import re
 
 
 def complaints(held: dict[str, str], names: dict) -> list[str]:
-    """Return one line for each phrase that its expression does not give. names: the kernel's variables. Local."""
+    """Return one line for each phrase with a wrong expression. names: the kernel's variables. Local."""
     found = []
     for phrase, expression in held.items():
         number = re.fullmatch(r"\d[\d,]*(?:\.\d+)?", phrase)

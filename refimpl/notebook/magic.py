@@ -10,7 +10,7 @@ from refimpl.notebook.ranks import SECONDS, run_on_ranks
 
 @magics_class
 class RankMagics(Magics):
-    """The magics of one notebook, and the cells that its ranks know."""
+    """The magics of one notebook, and the cells that run first on its ranks."""
 
     def __init__(self, shell):
         super().__init__(shell)
@@ -25,7 +25,7 @@ class RankMagics(Magics):
     @argument("--keep", action="store_true", help="show the stored result wherever there is one")
     @cell_magic
     def ranks(self, line, cell):
-        """Run the cell on ranks of real MPI: each has comm, rank and size; give(name=value) on rank 0 comes back."""
+        """Run the cell on ranks of real MPI, with comm, rank and size; give(name=value) on rank 0 sets names here."""
         asked = parse_argstring(self.ranks, line)
         if unknown := [name for name in asked.take if name not in self.shell.user_ns]:
             raise NameError(f"the notebook has no {', '.join(unknown)} that the ranks could take")
@@ -37,7 +37,7 @@ class RankMagics(Magics):
 
     @cell_magic
     def everywhere(self, line, cell):
-        """Run the cell here, and first of all on the ranks of each later %%ranks cell: for imports and definitions."""
+        """Run the cell here, and at the start of each later %%ranks cell on its ranks: for imports and definitions."""
         if line.strip():
             raise ValueError(f"%%everywhere takes nothing beside it, not {line.strip()!r}")
         self.shell.run_cell(cell).raise_error()
@@ -47,7 +47,7 @@ class RankMagics(Magics):
 
 
 def bound_names(source: str) -> list[str]:
-    """List the names that a cell defines: functions, classes, assigned names; of a cell that has none, its imports."""
+    """List the names that a cell defines: functions, classes, assigned names; if it has none, its imports."""
     body = ast.parse(source).body
     defined = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
     defined += [target.id for node in body if isinstance(node, ast.Assign) for target in node.targets

@@ -1,7 +1,7 @@
-"""Run a cell's code on several ranks of real MPI, and bring back what they printed and gave.
+"""Run a cell's code on several ranks of real MPI, and return what they printed and gave.
 
-With a rate each rank has an emulated machine of its own. What that measured can be stored, and stands in where a
-cluster cannot be emulated.
+With a rate each rank has an emulated machine of its own. These results can be stored; they are shown on machines that
+cannot emulate a cluster.
 """
 
 import subprocess
@@ -20,19 +20,19 @@ SECONDS = 60.0
 class RanksFailed(RuntimeError):
     """A cell on ranks failed; the message says on which rank, in which line, and why."""
 
-    def _render_traceback_(self):  # IPython's: our own frames would hide the rank's
+    def _render_traceback_(self):  # called by IPython: our own frames would hide the rank's
         return [f"{type(self).__name__}: {self}"]
 
 
 @dataclass(frozen=True)
 class CellRun:
-    """printed[r]: what rank r printed.  given: what rank 0 handed back with ``give``."""
+    """printed[r]: the output of rank r.  given: the values that rank 0 returned with ``give``."""
 
     printed: tuple[str, ...]
     given: dict = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The lines of all ranks in rank order, each with its rank where there are several."""
+        """The lines of all ranks in rank order, each with its rank if there are several."""
         prefix = (lambda rank: f"rank {rank}: ") if len(self.printed) > 1 else (lambda rank: "")
         return "".join(f"{prefix(rank)}{line}\n" for rank, text in enumerate(self.printed)
                        for line in text.splitlines())
@@ -40,14 +40,14 @@ class CellRun:
 
 def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = None, timeout: float = SECONDS,
                  rate: str = "", stored: str = "", keep: bool = False) -> CellRun:
-    """Run Python ``code`` on ``ranks`` ranks of a job of its own and return what came of it. Local.
+    """Run Python ``code`` on ``ranks`` ranks of a new job and return its CellRun. Local.
 
-    The code finds ``comm``, ``rank``, ``size``, ``give`` and the given ``values``; ``before`` runs ahead of it.
+    The code has ``comm``, ``rank``, ``size``, ``give`` and the given ``values``; ``before`` runs first.
     rate: "200mbit": each rank on an emulated machine of its own, with a card of that rate.
-    stored: name of the stored result that is shown where this machine cannot emulate them (plain data only); with
-    ``keep`` it is shown wherever there is one, and measured only when notebooks are stored.
-    Raises RanksFailed where a rank fails, or is not done after ``timeout`` seconds (all ranks are ended then);
-    LaunchError without an MPI; ClusterError without a cluster and a stored result.
+    stored: name of a stored result (plain data only), which is shown if this machine cannot emulate a cluster; with
+    ``keep`` it is shown whenever it exists, and measured only when notebooks are stored.
+    Raises RanksFailed if a rank fails or is not done after ``timeout`` seconds (then all ranks are ended); LaunchError
+    without an MPI; ClusterError without a cluster and a stored result.
     """
     def run() -> dict:
         with tempfile.TemporaryDirectory(prefix="refimpl-cell-") as name:
@@ -81,7 +81,7 @@ def _printed(folder: Path, ranks: int) -> CellRun:
 
 
 def _errors(folder: Path, ranks: int) -> str:
-    """Return the ranks' errors, those alike once."""
+    """Return the ranks' errors, equal ones once."""
     who: dict[str, list[int]] = {}
     for rank in range(ranks):
         if (file := folder / f"rank-{rank}.error").exists():

@@ -1,4 +1,4 @@
-"""Stored results: what a notebook measured on the emulated cluster, for kernels that cannot emulate one."""
+"""Stored results: measurements of notebooks on the emulated cluster, for machines that cannot emulate one."""
 
 import os
 import time
@@ -21,16 +21,16 @@ class _Stored(TypedDict):
 
 
 def measured_on(where: str) -> str:
-    """Return when and on what something is measured, in words. Local."""
+    """Return the date and the machine of a measurement, in words. Local."""
     return f"{time.strftime('%Y-%m-%d')}, {where} on {os.cpu_count()} cores"
 
 
 def measured_or_stored(name: str, keep: bool, where: str, measure: Callable[[], dict]) -> dict:
-    """Return what ``measure`` measures on a cluster, or the stored result results/NAME.json, and say so then. Local.
+    """Return the result of ``measure`` on a cluster, or the stored results/NAME.json with a printed note. Local.
 
-    The stored one is shown where no cluster can be emulated; with ``keep`` wherever there is one.  measure: returns
-    plain data, which are written to the file while notebooks are being stored: they are always measured then.
-    where: on what it is measured, in words.  name: "" for nothing stored.
+    The stored result is used if no cluster can be emulated; with ``keep`` whenever it exists.  measure: returns plain
+    data. While notebooks are being stored it is always called, and its data are written to the file.
+    where: on what it is measured, in words.  name: "" if nothing is stored.
     Raises ClusterError without a cluster and a stored result.
     """
     path, storing = RESULTS / f"{name}.json", name and os.environ.get(STORE)

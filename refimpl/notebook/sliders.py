@@ -1,4 +1,4 @@
-"""A picture with sliders; where no kernel runs (a page, a printed lesson) it is the picture as it begins."""
+"""A picture with sliders. Without a kernel (on a page, in a printed lesson) it is the initial picture."""
 
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -9,7 +9,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 class Slider(NamedTuple):
-    """What a slider says, the values that it goes through, and the one where it begins."""
+    """The label of a slider, its values, and its initial value."""
 
     label: str
     values: Sequence[Any]
@@ -50,11 +50,11 @@ class Explorer:
 
 
 def explore(draw: Callable[..., Picture], **sliders: Slider) -> Explorer:
-    """Return a picture that its reader can move: ``draw`` is called with the value of each slider, by name. Local.
+    """Return a picture with sliders: ``draw`` is called with the value of each slider, by name. Local.
 
         explore(lambda ranks: plot(ranks), ranks=Slider("ranks N", [2, 4, 8], start=4))
 
-    Raises ValueError for a slider that does not go through the value where it begins.
+    Raises ValueError if the initial value of a slider is not one of its values.
     """
     for name, slider in sliders.items():
         if slider.start not in slider.values:

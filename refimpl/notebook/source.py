@@ -1,4 +1,4 @@
-"""A module's source, whole, as the output of a cell: a lesson shows the plain version of what it explains."""
+"""A module's whole source as the output of a cell: a lesson shows the plain version of its topic."""
 
 import importlib.util
 from pathlib import Path
@@ -19,9 +19,9 @@ class Source:
 
 
 def show_source(module: str) -> Source:
-    """Return the source of a module, to be the last line of a cell: show_source("refimpl.plain.ring"). Local.
+    """Return the source of a module, for the last line of a cell: show_source("refimpl.plain.ring"). Local.
 
-    Raises ValueError for a name that is no module of this repository.
+    Raises ValueError for a name that is not a module of this repository.
     """
     try:
         found = importlib.util.find_spec(module)

@@ -1,7 +1,7 @@
-"""The form in which a notebook is stored, so that a change reads well in a diff: text, with its pictures beside it.
+"""The format of stored notebooks: text, with pictures in separate files, so that changes are readable in a diff.
 
-No execution counts, no metadata of a machine; a picture is a file of its own, pictures/NOTEBOOK-CELL.svg, to which the
-cell's output refers, with the picture in words below it.
+There are no execution counts and no metadata of a machine. A picture is a file, pictures/NOTEBOOK-CELL.svg, to which
+the cell's output refers; below it is the picture's text alternative.
 """
 
 import re
@@ -27,7 +27,7 @@ def tags(cell) -> list[str]:
 
 
 def normalised(notebook, stem: str) -> tuple[nbformat.NotebookNode, dict[str, str]]:
-    """Return (the notebook as it is stored, {file name -> SVG} of its pictures). Local.
+    """Return (the notebook in its stored format, {file name -> SVG} of its pictures). Local.
 
     stem: the notebook's name without its suffix.
     """
@@ -46,7 +46,7 @@ def normalised(notebook, stem: str) -> tuple[nbformat.NotebookNode, dict[str, st
 def _output(output, name: str, pictures: dict):
     if output.output_type == "stream":
         return nbformat.v4.new_output("stream", name=output.name, text=_plain(output.text))
-    if output.output_type == "error":  # line numbers of other people's code change with its version
+    if output.output_type == "error":  # line numbers of other packages change with their versions
         said = _plain(output.evalue)
         return nbformat.v4.new_output("error", ename=output.ename, evalue=said, traceback=[f"{output.ename}: {said}"])
     data = {kind: value for kind, value in output.data.items() if kind not in ("image/svg+xml", WIDGET)}
@@ -59,7 +59,7 @@ def _output(output, name: str, pictures: dict):
 
 
 def _plain(text: str) -> str:
-    """Return a text without the terminal's colours."""
+    """Return a text without terminal colours."""
     return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
 
 

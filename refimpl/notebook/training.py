@@ -15,9 +15,9 @@ SECONDS = 120.0
 
 @dataclass
 class Training:
-    """What a training ended with. result: of result.json.  metrics: one record a step.  account: see
-    ``refimpl.experiments.cluster.account``; empty where no cluster was asked for.  step_events: with trace=True, the
-    trace of the step of median duration, for ``draw_timeline``.  measured: when and on what it ran, in words.
+    """The result of a training. result: of result.json.  metrics: one record for each step.  account: see
+    ``refimpl.experiments.cluster.account``; empty without a cluster.  step_events: with trace=True, the trace of the
+    step with median duration, for ``draw_timeline``.  measured: its date and machine, in words.
     directory: its run directory, None for a stored result.
     """
 
@@ -33,12 +33,12 @@ class Training:
 def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, ranks_per_machine: int = 1,
                    rate: str = "", stored: str = "", keep: bool = False, output=None, timeout: float = SECONDS,
                    **options) -> Training:
-    """Train ``model``, by its name, on ranks of a job of its own and return what came of it. Local.
+    """Train ``model``, given by its name, on ranks of a new job and return its Training. Local.
 
     ranks: on this machine; or ``machines`` of ``ranks_per_machine`` with cards of ``rate`` ("200mbit"), emulated.
-    stored: the name of the stored result (results/NAME.json) that is shown where this machine cannot emulate a cluster;
-    with ``keep`` it is shown wherever there is one, and measured only when notebooks are stored.
-    output: run directory; None makes one that lasts as long as the Training.
+    stored: name of a stored result (results/NAME.json), which is shown if this machine cannot emulate a cluster; with
+    ``keep`` it is shown whenever it exists, and measured only when notebooks are stored.
+    output: run directory; None: a temporary one, which exists as long as the Training.
     options: those of ``refimpl train``, with _ for -: architecture="hybrid", steps=30, trace=True, overlap=False,
     set={"hidden": 64}.
     Raises ValueError with the training's own message if it fails; ClusterError without a cluster and a stored result;
@@ -81,12 +81,12 @@ def command_line(options: dict) -> list[str]:
 
 
 def _finished(job, directory: Path) -> dict:
-    """Return what a training that has ended left in its run directory, as plain data."""
+    """Return the results in a finished training's run directory, as plain data."""
     if job.returncode:
         said = [line for line in job.stderr.splitlines() if line.strip()]
         told = next((line for line in said if "error:" in line), "\n".join(said[-4:]))
         raise ValueError(f"the training ended with status {job.returncode}: {told}")
     traced = typical_step(read_trace(directory)) if (directory / "trace.json").exists() else []
-    result = {**read_result(directory), "run_directory": None}  # a place on one machine: no part of what is stored
+    result = {**read_result(directory), "run_directory": None}  # a path on one machine, which is not stored
     return {"result": result, "metrics": read_metrics(directory), "account": list(getattr(job, "training", ())),
             "step_events": [{**event, "ts": round(event["ts"]), "dur": round(event["dur"])} for event in traced]}

@@ -191,7 +191,7 @@ class Unchanged:
                              "copy, tensor.clone()")
 
     def check_copies(self, originals):
-        """Raise ValueError, which names it, if a tensor differs from its original: PyTorch does not see writes to .data.
+        """Raise ValueError, which names it, if a tensor differs from its original: PyTorch misses writes to .data.
 
         originals: name -> tensor, of all tensors.
         """

@@ -1,4 +1,4 @@
-"""Exercises: a check tells right from wrong, with a hint, and bears with an answer that is not there yet.
+"""Exercises: a check returns whether an answer is right, with a hint if it is wrong. A missing answer is not wrong.
 
 A check is a function of the answer, made with ``exercise``, in a module of this package named after its notebook:
 
@@ -6,7 +6,7 @@ A check is a function of the answer, made with ``exercise``, in a module of this
     def check_rounds(answer):
         return right("2 (N - 1).") if answer == 6 else wrong("count the second half too")
 
-In the notebook the answer stands as ``...`` until the reader puts something in its place.
+In the notebook the answer is ``...`` until the reader replaces it.
 """
 
 import functools
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ExerciseVerdict:
-    """What a check says. right: True, False, or None for no answer yet."""
+    """The result of a check. right: True, False, or None if there is no answer yet."""
 
     right: bool | None
     why: str = ""
@@ -26,20 +26,20 @@ class ExerciseVerdict:
 
 
 def right(why: str = "") -> ExerciseVerdict:
-    """Return the verdict on a right answer; why: what to take along. Local."""
+    """Return the verdict on a right answer. why: what to remember. Local."""
     return ExerciseVerdict(True, why)
 
 
 def wrong(hint: str) -> ExerciseVerdict:
-    """Return the verdict on a wrong answer; hint: where to look, not the answer. Local."""
+    """Return the verdict on a wrong answer. hint: where to look, without the answer. Local."""
     return ExerciseVerdict(False, hint)
 
 
 def exercise(check):
-    """Make a check of answers out of a function that returns an ExerciseVerdict. Local.
+    """Make a check of answers from a function that returns an ExerciseVerdict. Local.
 
-    No answer (``...``, or a function that returns ``...``) is no mistake. An answer that the check cannot work with is
-    wrong, and the verdict says what Python said of it.
+    A missing answer (``...``, or a function that returns ``...``) is not wrong. An answer for which the check raises an
+    exception is wrong, and the verdict shows the exception.
     """
 
     @functools.wraps(check)
@@ -57,11 +57,11 @@ def exercise(check):
 
 
 class NotAnswered(Exception):
-    """Raised in a check whose answer is a function that still returns ``...``."""
+    """Raised in a check if the answer is a function that still returns ``...``."""
 
 
 def answered(value):
-    """Return the value that the reader's function returned; end the check where it is still ``...``. Local."""
+    """Return the value that the reader's function returned; end the check if it is still ``...``. Local."""
     if value is ...:
         raise NotAnswered
     return value

@@ -14,25 +14,25 @@ def check_bytes(mebibytes) -> ExerciseVerdict:
     if mebibytes == exact:
         return right("14 messages of 8 MiB. However many ranks there are, it stays below 128 MiB.")
     if mebibytes == exact / 2:
-        return wrong("that is the first half alone: the finished chunks must go round, too")
+        return wrong("that is the first half alone: the finished chunks must go round the ring, too")
     if mebibytes == 128:
-        return wrong("close, and what it comes to with very many ranks; a rank need not be sent what it has")
+        return wrong("close: this is the limit for very many ranks. A rank need not get the chunk that it already has")
     return wrong("how many rounds are there, and how large is the one chunk that a rank sends in each?")
 
 
 @exercise
 def check_counted_twice(rounds) -> ExerciseVerdict:
-    """Rounds, made of a ring's over 4 ranks, of which the proof says that something is counted more than once."""
+    """Check rounds, changed from those of a ring over 4 ranks, in which something is counted more than once."""
     said = complaint(schedule_of(rounds, RANKS, RANKS))
     if "counts more than once" in said:
         return right(f"the proof says: {said}")
     if not said:
-        return wrong("the proof has nothing against these rounds: they add up everything exactly once")
+        return wrong("the proof has nothing against these rounds: they add up each microbatch exactly once")
     return wrong(f"they are broken, but in another way: {said}")
 
 
 def to_the_right(chunks, add: bool = False) -> Round:
-    """Return the round in which rank r sends chunk chunks[r] to rank r + 1, which adds it to its own, or keeps it.
+    """Return the round in which rank r sends chunk chunks[r] to rank r + 1, which adds it to its own, or stores it.
 
     Local. Raises NotAnswered while the chunks are ``...``.
     """
@@ -48,7 +48,7 @@ def to_the_right(chunks, add: bool = False) -> Round:
 
 @exercise
 def check_my_ring(my_ring) -> ExerciseVerdict:
-    """A generator of the rounds of a ring allreduce, for any number of ranks: proved, and at the lower bound."""
+    """Check a generator of the rounds of a ring allreduce, for any number of ranks: proved, and at the lower bound."""
     for ranks in range(2, 9):
         schedule = schedule_of(my_ring(ranks), ranks, ranks, f"my ring over {ranks} ranks")
         try:
@@ -57,6 +57,6 @@ def check_my_ring(my_ring) -> ExerciseVerdict:
             return wrong(f"the proof says: {problem}. In the second half a rank begins with the chunk that is complete "
                          "there, rank + 1")
         if max(proof.chunks_sent) > proof.bound:
-            return wrong(f"over {ranks} ranks all is added up, but a rank sends {max(proof.chunks_sent)} chunks, and "
-                         f"{proof.bound:g} are enough: is the number of steps right?")
+            return wrong(f"over {ranks} ranks the sums are right, but a rank sends {max(proof.chunks_sent)} chunks, "
+                         f"and {proof.bound:g} are enough: is the number of steps right?")
     return right("proved for 2 to 8 ranks, and no rank sends more than the lower bound")

@@ -16,7 +16,7 @@ RANKS, BATCHES, WIDTHS = (1, 16, 64, 48), (64, 256, 2153, 8192), ((4096, 4096), 
 
 @exercise
 def check_input_gradient(input_gradient):
-    """A function input_gradient(grads, weights): of what enters a layer whose outputs K members share."""
+    """Check a function input_gradient(grads, weights): the gradient of the input of a layer cut over K members."""
     random = np.random.default_rng(10)
     for members in (2, 4, 1):
         weights = [random.integers(-9, 9, (3, 5)) for _ in range(members)]
@@ -27,15 +27,15 @@ def check_input_gradient(input_gradient):
         if given.shape == parts[0].shape and any(np.array_equal(given, part) for part in parts):
             return wrong("that is one member's part: every input has a share in every output")
         if np.array_equal(given, np.concatenate(parts, axis=1)) or given.shape == (members, 2, 5):
-            return wrong("each member's part has all columns already: they are not put side by side, but added up")
+            return wrong("each member's part already has all columns: the parts are not concatenated, but added up")
         return wrong(f"{members} members: gradients {grads[0].shape} and weights {weights[0].shape} of each should "
                      f"give {parts[0].shape}, the sum of their products; you have {given.shape}")
-    return right("partial sums, one of each member: what is gathered forwards is added up backwards.")
+    return right("each member has a partial sum: an allgather forward is a sum backward.")
 
 
 @exercise
 def check_crossing(crossing):
-    """A function crossing(parameters, inputs, outputs, members): B at which cut layers send as much as whole ones."""
+    """Check crossing(parameters, inputs, outputs, members): B at which cut and whole layers send the same."""
     for widths in NETWORKS:
         for members in (2, 4, 8):
             layers = [Layer(f"fc{i}", *pair, blocks=8) for i, pair in enumerate(zip(widths, widths[1:]))]
@@ -47,14 +47,14 @@ def check_crossing(crossing):
             if isclose(given, crossing_of_splitbrain(layers, members), rel_tol=1e-9):
                 return wrong(f"{said}; that is SplitBrain's, which counts the last outputs K times too often")
             if isclose(given * 2, crossing_batch(layers, members), rel_tol=1e-9):
-                return wrong(f"{said}, half of it: the 2 stands on both sides")
-            return wrong(f"{said}; set what is saved, 2 (K - 1)/K n, equal to what is sent for B examples")
-    return right("the number of ranks is not in it: it cancels.")
+                return wrong(f"{said}, half of the right value: the 2 stands on both sides")
+            return wrong(f"{said}; set what is saved, 2 (K - 1)/K n, equal to the activations sent for B examples")
+    return right("the result does not depend on the number of ranks, which cancels.")
 
 
 @exercise
 def check_groups(groups):
-    """A function groups(ranks, batch, inputs, outputs): the G with which a connected layer sends least."""
+    """Check a function groups(ranks, batch, inputs, outputs): the G with which a connected layer sends least."""
     for ranks in RANKS:
         for batch in BATCHES:
             for inputs, outputs in WIDTHS:
@@ -65,6 +65,6 @@ def check_groups(groups):
                 best = exact_best_groups(layer, ranks, batch)
                 sent = [ring_volume(layer, ranks, batch, g).total for g in (int(given), best)]
                 if sent[0] > sent[1]:
-                    return wrong(f"{said}, which sends {float(sent[0] / sent[1]):.4g} times the least: of the divisors "
-                                 "near the root try both")
-    return right("one line tries them all; √(N MB / ofm) tells you beforehand where to look.")
+                    return wrong(f"{said}, which sends {float(sent[0] / sent[1]):.4g} times the least: try both "
+                                 "divisors next to the root")
+    return right("one line of code tries them all; √(N MB / ofm) says near which divisors to look.")

@@ -1,4 +1,4 @@
-"""Exercises of notebook 6: who was counted, the microbatch tree's sum, the name of a bug."""
+"""Exercises of notebook 6: which ranks were counted, the microbatch tree's sum, the name of a bug."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from refimpl.notebook.suspects import DividedByPushes, IdsAsFloats
 
 RANKS = 4
 FOUND = 22
-"""What came back where rank r contributed 4**r: rank 0 twice, ranks 1 and 2 once, rank 3 never."""
+"""The sum found when rank r contributed 4**r: rank 0 counts twice, ranks 1 and 2 once, rank 3 never."""
 PLANTED = DividedByPushes
 """The implementation whose bug the lesson finds."""
 SUSPECT = IdsAsFloats
@@ -18,16 +18,16 @@ LENGTHS = (1, 2, 4, 8, 16, 3, 5, 6, 7, 9, 12)
 
 @exercise
 def check_counts(counts):
-    """Check how often each of 4 ranks was counted where 4**r of rank r came back as 22. counts: 4 numbers."""
+    """Check how often each of 4 ranks was counted if rank r gave 4**r and the sum is 22. counts: 4 numbers."""
     counts = list(counts)
     if len(counts) != RANKS:
         return wrong(f"give {RANKS} numbers, one for each rank, rank 0's first")
     total = sum(count * 4**rank for rank, count in enumerate(counts))
     if total != FOUND:
-        return wrong(f"counted so, the ranks would give {total}, not {FOUND}: write {FOUND} in base 4")
+        return wrong(f"these counts would give {total}, not {FOUND}: write {FOUND} in base 4")
     if max(counts) > 3 or min(counts) < 0:
         return wrong(f"that gives {FOUND} too, but a digit of base 4 is 0 to 3")
-    return right("rank 0 was counted twice and rank 3 never, which no tolerance would have told you.")
+    return right("rank 0 was counted twice and rank 3 never. A comparison with a tolerance would not show this.")
 
 
 @exercise
@@ -49,7 +49,7 @@ def _why(add_up, values, found, wanted) -> str:
         total = total + value
     said = f"for {len(values)} numbers your sum is {float(found)!r}, the tree's {float(wanted)!r}"
     if found == total:
-        return f"{said}: that is what adding one after the other gives; add neighbours first"
+        return f"{said}: you added one after the other; add neighbours first"
     if len(values) & (len(values) - 1):
         return f"{said}: powers of two are right; what becomes of a number without a neighbour?"
     return said
@@ -61,5 +61,5 @@ def check_bug(code):
     if str(code) == "ids-float32":
         return right("16,777,217 again: the first row number that float32 does not have.")
     if str(code) == "ids-int32":
-        return wrong("nearly: but 16,777,217 fits into 32 bits of an integer easily")
-    return wrong("run the suite on SUSPECT; the code stands with the diagnosis, as in sparse=per-row-count")
+        return wrong("nearly: but 16,777,217 easily fits into an integer of 32 bits")
+    return wrong("run the suite on SUSPECT; the diagnosis shows the code, as in sparse=per-row-count")

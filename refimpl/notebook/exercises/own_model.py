@@ -17,21 +17,21 @@ def check_dense_bytes(count):
     hints = {whole: "that is one copy: an allreduce sends nearly two",
              2 * whole: "nearly: a rank need not send itself its own part; 2 (N - 1) / N, not 2",
              ELEMENTS * 2 * (RANKS - 1) // RANKS: "these are elements; a float32 has 4 bytes",
-             4 * (RANKS - 1) * whole // RANKS: "that is in and out; asked is what it sends",
+             4 * (RANKS - 1) * whole // RANKS: "that is in and out; the question is only what it sends",
              2 * (RANKS - 1) * whole // RANKS: ""}
     if int(count) == 2 * (RANKS - 1) * whole // RANKS == count:
-        return right(f"2 · 3/4 · {ELEMENTS} · {ITEM}: beside the rows it is nothing.")
+        return right(f"2 · 3/4 · {ELEMENTS} · {ITEM}: very little compared with the rows.")
     return wrong(hints.get(int(count), "how many elements, how many bytes each, and 2 (N - 1) / N of them"))
 
 
 @exercise
 def check_times(times):
-    """Check how many times too large a gradient is that each of 8 microbatches divides by its own size."""
+    """Check the factor by which a gradient is too large if each of 8 microbatches divides by its own size."""
     if times == MICROBATCHES:
-        return right("one for each microbatch, on any number of ranks. The trainer cannot know what you meant.")
+        return right("the factor is the number of microbatches, on any number of ranks. The trainer cannot detect it.")
     if times == RANKS:
-        return wrong("would it be another number on 2 ranks? What is it that is divided, each by itself?")
-    return wrong("the sum of 8 means, beside the mean of everything")
+        return wrong("would the factor be different on 2 ranks? What is divided separately?")
+    return wrong("compare the sum of 8 means with the mean of everything")
 
 
 @exercise
@@ -48,14 +48,14 @@ def check_votes(model):
         check_gradients(votes, batch)
     except GradientError as problem:
         return wrong(f"{problem}. {_hint(gradients, ids, str(problem))}")
-    return right("each word of a passage gets its share of the slope, a word that comes twice gets two.")
+    return right("each word of a passage gets its share of the slope; a word that occurs twice gets two shares.")
 
 
 def _hint(gradients, ids, problem) -> str:
     if not hasattr(gradients.get("votes"), "ids"):
         return "aggregate_rows(numbers of the words, one row for each) makes a RowGradient"
     if not np.isin(gradients["votes"].ids, ids).all():
-        return "place counts within the rows that were pulled; the gradient needs the words' own numbers, batch.inputs"
+        return "place counts within the rows that were pulled; the gradient needs the word numbers, batch.inputs"
     if "'bias'" in problem:
         return "The bias is added to the scores of every passage: the sum of their slopes"
     return "Every word of a passage has the same row: the passage's slope over the number of its words"

@@ -1,4 +1,4 @@
-"""Checks of notebook 2: bytes of a step by hand, the hot spot's factor, partitions dealt to owners."""
+"""Checks of notebook 2: bytes of a step by hand, the hot spot's factor, partitions assigned to owners."""
 
 from refimpl.notebook.exercises import answered, exercise, right, wrong
 from refimpl.pictures.servers import PHASES, pull_and_push
@@ -21,32 +21,32 @@ def bytes_of(rank: int) -> dict[str, dict[str, int]]:
 
 @exercise
 def check_rank_2(sent, received):
-    """The bytes that rank 2 sends and receives in the step."""
+    """Check the bytes that rank 2 sends and receives in the step."""
     phases = bytes_of(2)
     want_sent, want_received = (sum(phases[direction].values()) for direction in ("sent", "received"))
     if (sent, received) == (want_sent, want_received):
-        return right("its own rows cost nothing; it serves one row, and asks for two.")
+        return right("its own rows cost nothing; it serves one row, and pulls two.")
     if (sent, received) == (want_received, want_sent):
-        return wrong("you have the two directions the wrong way round: questions and gradients leave, rows come back")
+        return wrong("you have the two directions the wrong way round: it sends numbers and gradients, it gets rows")
     only_pull = {direction: sum(list(phases[direction].values())[:2]) for direction in phases}
     if (sent, received) == tuple(only_pull.values()):
-        return wrong("that is the pull; the gradients have to go back to the owners")
+        return wrong("that is the pull; the gradients must also go to the owners")
     lacking = NUMBER * (len(PHASES) - 1)
     if want_sent - sent == 2 * lacking or want_sent - sent == lacking:
-        return wrong("row numbers travel twice: with the question, and again with the gradient")
-    return wrong(f"count by message: rank 2 asks for two rows, is asked for one, and pushes two. You have {sent} sent "
+        return wrong("row numbers travel twice: in the pull, and again with the gradient")
+    return wrong(f"count by message: rank 2 pulls two rows, serves one, and pushes two. You have {sent} sent "
                  f"and {received} received")
 
 
 @exercise
 def check_factor(factor):
-    """How many times less the busiest of 48 ranks carries if a table is cut into 48 partitions."""
+    """Check the factor by which 48 partitions of a table relieve the busiest of 48 ranks."""
     if factor == 24:
         return right("2 α w (N - 1) over 4 α w (N - 1) / N is N / 2: neither α nor w matters.")
     if factor == 48:
         return wrong("the owner of a part is also a worker: it pulls from all the others. Divide the two formulas")
     if factor == 2:
-        return wrong("2 and 4 are the numbers in front; what becomes of (N - 1) and (N - 1) / N?")
+        return wrong("2 and 4 are the numbers in front; what is the ratio of (N - 1) and (N - 1) / N?")
     return wrong("write 2 α w (N - 1) over 4 α w (N - 1) / N, and cancel")
 
 
@@ -57,7 +57,7 @@ RANKS = (2, 3, 4)
 
 @exercise
 def check_deal(deal):
-    """A function deal(loads, ranks) that returns the owner of each partition, so that no owner has much too much."""
+    """Check a function deal(loads, ranks) that returns the owner of each partition, so that no owner is overloaded."""
     for loads in LOADS:
         for ranks in RANKS:
             owners = list(answered(deal(list(loads), ranks)))
@@ -68,7 +68,7 @@ def check_deal(deal):
             busiest = max(sum(load for load, owner in zip(loads, owners) if owner == rank) for rank in range(ranks))
             least = max(max(loads), -(-sum(loads) // ranks))
             if busiest > 4 / 3 * least:
-                return wrong(f"deal({loads}, {ranks}) loads one owner with {busiest}, where about {least} would do: "
-                             f"give the heaviest partition first, each to whoever has least so far")
-    return right("nowhere more than 4/3 of what it must be. Heaviest first, to the least loaded, keeps to that on any "
-                 "loads (Graham, 1969).")
+                return wrong(f"deal({loads}, {ranks}) loads one owner with {busiest}, where about {least} is possible: "
+                             f"assign the heaviest partition first, each to the owner with the least load so far")
+    return right("the busiest owner has at most 4/3 of the minimum. Assigning the heaviest partition first, to the "
+                 "least loaded owner, guarantees this for all loads (Graham, 1969).")

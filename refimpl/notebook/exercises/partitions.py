@@ -1,4 +1,4 @@
-"""Checks of notebook 5: a curve through three points, the busiest owner of P partitions, what leaves a machine once."""
+"""Checks of notebook 5: a curve through three points, the busiest owner of P partitions, rows sent once per machine."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from refimpl.plan.partitions.search import fit_curve
 from refimpl.server.partition import Partitioning
 
 SAMPLES = {1: 10.0, 2: 7.0, 4: 7.0}
-"""P -> seconds of a step, made to be worked by hand."""
+"""P -> seconds of a step, chosen for computing by hand."""
 
 
 @exercise
@@ -19,17 +19,17 @@ def check_curve(thetas, best):
             said = thetas[0] + thetas[1] / partitions + thetas[2] * partitions
             if abs(said - seconds) > 1e-6:
                 return wrong(f"at P = {partitions} your curve says {said:.4g} s, the sample {seconds:g} s; subtract "
-                             "the equations of P = 1 and 2, and of 2 and 4, so that θ0 falls out")
+                             "the equations of P = 1 and 2, and of 2 and 4, to eliminate θ0")
         return wrong("give three numbers, θ0, θ1, θ2")
     if best != fit.best(range(1, 5)):
         return wrong(f"the curve is lowest at √(θ1 / θ2) = {(fit.theta1 / fit.theta2) ** 0.5:.3f}, and P is a whole "
                      "number: compare its two neighbours")
-    return right(f"t({best}) = {fit.seconds(best):.3g} s, and nobody ever measured it")
+    return right(f"t({best}) = {fit.seconds(best):.3g} s, though this P was never measured")
 
 
 @exercise
 def check_busiest(busiest):
-    """Check a function (P, N) -> part of a variable's equal partitions that the owner of most of them holds."""
+    """Check a function (P, N) -> the largest part of a variable's P equal partitions that one of N owners holds."""
     for partitions, ranks in ((1, 4), (4, 4), (9, 4), (6, 4), (5, 3), (128, 8)):
         given = answered(busiest(partitions, ranks))
         owners = Partitioning.dealt(partitions, partitions, [0] * ranks, "interleaved").owners
@@ -37,15 +37,15 @@ def check_busiest(busiest):
         if abs(given - expected) > 1e-9:
             return wrong(f"for P = {partitions} on {ranks} ranks you say {given:.4g}; the partitions are dealt like "
                          f"cards, one to each rank in turn: how many does the first rank get?")
-    return right("1/P as long as each rank has at most one; then a staircase that never goes below 1/N")
+    return right("it is 1/P as long as each rank has at most one; then a staircase, which never goes below 1/N")
 
 
 @exercise
 def check_union(answer):
-    """Check (row numbers that leave without local aggregation, with it) of two workers: [2, 3, 5, 8] and [3, 5, 13]."""
+    """Check the row numbers that two workers send, [2, 3, 5, 8] and [3, 5, 13]: (without, with local aggregation)."""
     apart, together = answer
     if apart != 7:
-        return wrong("without it each worker asks for all that it touches, whoever sits beside it: count both lists")
+        return wrong("without it each worker pulls all rows that it touches: count both lists")
     if together != 5:
-        return wrong("with it the machine asks for the union of the two lists, each row once")
-    return right("2α counts 7, α' counts 5: what two workers have in common crosses the network once")
+        return wrong("with it the machine pulls the union of the two lists, each row once")
+    return right("2α counts 7, α' counts 5: rows that both workers need cross the network once")

@@ -1,4 +1,4 @@
-"""Checks of notebook 3: expected rows, a cost formula of one's own, and where two strategies cost the same."""
+"""Checks of notebook 3: expected rows, a cost formula, and the ranks at which two strategies cost the same."""
 
 from fractions import Fraction
 
@@ -8,13 +8,13 @@ from refimpl.notebook.exercises import answered, exercise, right, wrong
 
 @exercise
 def check_expected(rows):
-    """How many of two equally frequent words three independent draws are expected to bring."""
+    """Check the expected number of different words in three independent draws from two equally frequent words."""
     if abs(rows - 1.75) < 1e-9:
         return right("each word is missed by all three draws with probability 1/8: 2 (1 - 1/8) = 1.75.")
     if abs(rows - 2 * 0.5**3) < 1e-9:
         return wrong("that is how many words are missed; how many are not?")
     if rows in (2, 3):
-        return wrong("both words come often, not always: three draws can all bring the same one")
+        return wrong("both words occur often, not always: all three draws can give the same word")
     return wrong("with which probability do three draws all miss the first word?")
 
 
@@ -22,23 +22,23 @@ MISTAKES = {
     "that is one direction; count what a rank sends and what it receives":
         lambda alpha, w, n: 2 * alpha * w * Fraction(n - 1, n),
     "that is the owner of all of it; here each rank owns a part": lambda alpha, w, n: 2 * alpha * w * (n - 1),
-    "what a rank owns itself never leaves it: a part 1/N of the rows": lambda alpha, w, n: 4 * alpha * w,
+    "a rank owns 1/N of the rows, and this part never leaves it": lambda alpha, w, n: 4 * alpha * w,
     "only touched rows travel": lambda alpha, w, n: 4 * w * Fraction(n - 1, n),
-    "a rank serves too: what it does as a worker is half of it": lambda alpha, w, n: 2 * alpha * w,
+    "a rank serves too: its work as a worker is only half of the bytes": lambda alpha, w, n: 2 * alpha * w,
 }
-"""Hint -> the formula of one who needs it."""
+"""Hint -> the wrong formula for which it is given."""
 
 
 @exercise
 def check_server_bytes(server_bytes):
-    """A function server_bytes(alpha, w, ranks): values in and out of each rank, for a table spread over all ranks."""
+    """Check a function server_bytes(alpha, w, ranks): values in and out of each rank, for a table over all ranks."""
     asked = [(Fraction(1, 8), 4), (Fraction(1, 2), 2), (Fraction(1), 8), (Fraction(0), 4), (Fraction(1, 4), 3)]
     cases = [CostCase(True, "server", rows=192, alpha=alpha, partitions=ranks) for alpha, ranks in asked]
     wanted = [closed_formula(case, ranks).values for case, (_, ranks) in zip(cases, asked)]
     inputs = [(alpha, case.nbytes, ranks) for case, (alpha, ranks) in zip(cases, asked)]
     found = [answered(server_bytes(*each)) for each in inputs]
     if all(abs(value - want) <= 1e-9 * abs(want) for value, want in zip(found, wanted)):
-        return right("4 α w (N - 1) / N: asked and pushed as a worker, answered and taken in as an owner.")
+        return right("4 α w (N - 1) / N: pulled and pushed as a worker, served and received as an owner.")
     for hint, formula in MISTAKES.items():
         if all(abs(value - formula(*each)) <= 1e-9 * value for value, each in zip(found, inputs)):
             return wrong(hint)
@@ -50,11 +50,11 @@ def check_server_bytes(server_bytes):
 
 @exercise
 def check_crossing(ranks):
-    """On how many ranks gathering 2 % of a table's rows costs as many bytes as sending it whole."""
+    """Check the number of ranks on which gathering 2 % of a table's rows and sending the whole table cost the same."""
     if abs(ranks - 100) <= 0.5:
-        return right("2 / α. On more ranks whole is cheaper; the server, in values, is cheaper than both at any N.")
+        return right("2 / α. On more ranks the whole table is cheaper. The server sends fewer values at any N.")
     if abs(ranks - 50) <= 0.5:
         return wrong("the allreduce has 4 in front, the allgather 2")
     if ranks < 1:
-        return wrong("a number of ranks is asked for, and α is given")
+        return wrong("the answer is a number of ranks; α is given")
     return wrong("set 2 α w (N - 1) = 4 w (N - 1) / N, and solve for N")

@@ -1,4 +1,4 @@
-"""Exercises of notebook 12: what a dead rank takes with it, the bytes of its copy, a partner on another machine."""
+"""Exercises of notebook 12: the sums that are lost with a rank, the bytes of a copy, a partner on another machine."""
 
 from refimpl.notebook.exercises import answered, exercise, right, wrong
 from refimpl.plain.tree import cover, microbatches_of
@@ -15,7 +15,7 @@ def check_nodes(gone):
     if nodes == wanted:
         return right("three leaves must be computed again; all other sums stay.")
     if nodes == [(2, 5)]:
-        return wrong("2 + 3 + 4 is no node of the tree. Which node holds 2 and 3, and what is left?")
+        return wrong("2 + 3 + 4 is no node of the tree. Which node has 2 and 3, and which leaf is left?")
     if [v for node in nodes for v in range(*node)] == [2, 3, 4]:
         return wrong("these leaves are right, but the rank can already add up two of them: that is a node")
     return wrong("which microbatches does rank 1 have? Look at the picture of three ranks, and count from 0")
@@ -23,7 +23,7 @@ def check_nodes(gone):
 
 @exercise
 def check_bytes(count):
-    """Check the bytes of the copy of what one of 8 ranks owns of a table that Adam trains."""
+    """Check the bytes of the copy of one owner's rows: 8 ranks own a table that Adam trains."""
     values = ROWS // RANKS * WIDTH * ITEM
     wanted = values * (1 + SLOTS)
     hints = {values: "these are the values. What does the optimizer keep beside them?",
@@ -49,4 +49,4 @@ def check_partner(partner):
             return wrong(f"{where} rank {close[0]} and its partner {partners[close[0]]} die with the same machine")
         if len({*partners}) < ranks:
             return wrong(f"{where} the partners are {partners}: one of them gets several copies")
-    return right("any one machine may die. Two neighbours may not.")
+    return right("any one machine may die, but not two neighbours.")

@@ -12,7 +12,7 @@ def check_step(after):
     """Check a parameter of 3.0 after a step of SGD with derivative 0.5 and rate 0.1."""
     if np.isclose(after, 2.95):
         return right("0.1 times 0.5 less than before.")
-    hints = {3.05: "the gradient points uphill: a step goes the other way", 2.5: "the rate says how much of it",
+    hints = {3.05: "the gradient points uphill: a step goes the other way", 2.5: "multiply by the rate, too",
              2.9: "how far the step goes depends on the derivative, too"}
     return wrong(next((hint for value, hint in hints.items() if np.isclose(after, value)),
                       "parameter - rate * derivative"))
@@ -55,7 +55,7 @@ def check_combine(combine):
     if found.shape == wanted.shape and np.allclose(found, wanted):
         return right("every example counts once, whichever machine has it.")
     if np.allclose(found, np.mean(means, axis=0)):
-        return wrong("there every machine counts the same: the two examples of the last as much as ten")
+        return wrong("in this mean every machine counts the same: the last one's two examples as much as ten")
     if np.allclose(found, wanted * sum(SIZES)):
         return wrong("that is the sum over all examples: the mean divides it by their number")
     return wrong("how do you get the sum of a part from its mean and its size?")

@@ -31,13 +31,13 @@ def check_parts(parts):
     if sorted(rank for part in parts for rank in part) != [*range(TRIANGLES.ranks)]:
         return wrong("each of the ranks 0 to 5 must be in exactly one of the sets")
     if len(parts) < 2:
-        return wrong("one part has no cables between parts: cut the ranks into two parts or more")
+        return wrong("with one part there are no cables between parts: cut the ranks into two parts or more")
     between = sum(rate for (a, b), rate in TRIANGLES.rates.items() if a < b and part_of[a] != part_of[b])
     limit, best = Fraction(between) / (len(parts) - 1), pack_trees(TRIANGLES).best
     if limit == best:
         return right(f"no rate is higher than {limit}, and trees of that rate can be packed.")
-    return wrong(f"your cut says that no rate is higher than {between} / {len(parts) - 1}; another one says less. "
-                 "Where is the network narrow?")
+    return wrong(f"your cut proves that no rate is higher than {between} / {len(parts) - 1}; another cut gives a lower "
+                 "limit. Where is the network narrow?")
 
 
 @exercise
@@ -56,11 +56,11 @@ def check_packing(trees):
             return wrong(f"the trees want {both} of the cable between {a} and {b}, and it has 1")
     if total < best:
         return wrong(f"they fit, and their rates add up to {total}. Which cable still has room?")
-    return right(f"they fit, and no trees carry more than {best}.")
+    return right(f"they fit, and no trees have a higher total rate than {best}.")
 
 
 def _from_rank_0(cables):
-    """Return the cables of a spanning tree of the triangle, parent first; None if it is none."""
+    """Return the cables of a spanning tree of the triangle, parent first; None if they form no spanning tree."""
     reached, ways, left = {0}, [], list(cables)
     while left:
         at = next((cable for cable in left if len(reached & {*cable}) == 1), None)
