@@ -32,8 +32,8 @@ BUDGETS = {
     "refimpl/svm": 107,
     "refimpl/torch": 1459,
     "refimpl/training": 7040,
-    "refimpl/transport": 3719,
-    "tests": 41995,
+    "refimpl/transport": 3720,
+    "tests": 42097,
 }
 
 

@@ -77,6 +77,7 @@ class SurvivingCommunicator(Communicator):
         Raises SilentPeer after the time-out, and Aborted after another rank's abort message.
         """
         self.signs.next, flag = 0.0, np.array([done], np.intc)
+        self.signs.give()  # a rank that is stopped after its first agreement, before any exchange, must be missed
         try:
             request = self.mpi.Iagree(flag)
             since = checked = time.monotonic()
