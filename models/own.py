@@ -10,7 +10,7 @@ from models.variable import Variable
 MODEL = ("variables", "rows_needed", "loss_and_gradients")
 DATA = ("microbatches", "steps_per_epoch", "fingerprint", "examples", "microbatch", "starts_epoch")
 DEFAULTS = {"preset": "", "optimizer": "adagrad", "learning_rate": 0.2}
-"""As ``refimpl.train`` has them: whoever goes from the one to the other keeps the numbers."""
+"""The same defaults as in ``refimpl.train``, so both give the same numbers."""
 
 
 def build_own(make, recipe, seed: int):

@@ -11,7 +11,7 @@ from models.registry import entry_of, is_own
 from models.sizes import require_addressable
 
 LEARNING_RATES = {"adam": 2e-3, "adagrad": 0.2, "momentum": 0.1, "sgd": 0.5, "lars": 5.0, "lamb": 2e-2}
-"""Optimizer -> its rate where neither the rate nor the model's own optimizer is asked for."""
+"""Optimizer -> its default learning rate, if it is not the model's default optimizer."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Callable
 from models.own import DEFAULTS, find
 
 MODELS = {"lm": "models.lm", "cnn": "models.cnn", "nmt": "models.nmt", "vgg": "models.vgg"}
-"""Name -> folder (package), loaded when it is asked for."""
+"""Name -> folder (package), which is imported at its first use."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from numbers import Integral, Real
 
 MOST_LAYERS = 1000
-"""Of a model: each is some variables, and every step handles every variable; with more that alone takes seconds."""
+"""The most layers of a model. Every step handles each of their variables; with more layers that would take seconds."""
 
 ADDRESSES = 2**63
 """Bytes that a number of 64 bits can count."""

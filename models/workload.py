@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from models.registry import ModelEntry, entry_of
 
 STEPS = 16
-"""Steps until synthetic data begin anew: more than a measurement has, or enough that they are no one batch."""
+"""Steps until synthetic data repeat: more than a measurement needs, or at least several batches."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from models.protocol import Batch
 from models.frameworks.trees import leaves, mapped
 
 CLOSE = 1e-3
-"""Relative; a sum over examples told twice is twice as large but for rounding."""
+"""Relative. If all examples are repeated, a sum doubles, except for rounding."""
 
 WORDS = ("the loss is a mean over the microbatch: the step adds up the microbatches' losses and divides once, by the "
          "examples of the whole batch, so that short microbatches and any number of ranks give one answer. Return the "

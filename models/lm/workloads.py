@@ -12,8 +12,8 @@ def _sizes(vocabulary, width, hidden, projection, samples):
 
 
 PAPERS = Workload("lm", "lm", _sizes(49_592, 128, 128, 128, 512))
-"""The paper's with every width a quarter (projection 512 -> 128), and the LSTM's state, the vocabulary, the candidates
-and the words of a microbatch a sixteenth: dense and sparse elements both shrink 64 times, and alpha stays."""
+"""The paper's model with a quarter of every width (projection 512 -> 128), and a sixteenth of the LSTM's state, the
+vocabulary, the candidates and the words of a microbatch. Dense and sparse elements shrink 64 times; alpha stays."""
 
 _SENTENCES, _VOCABULARY, _WIDTH, _LONGEST = 128, 15_360, 128, 120  # of the paper's sparsity-degree experiment
 _WORDS = _SENTENCES * _LONGEST
@@ -24,16 +24,16 @@ BY_LENGTH = ByLength(
      for length in (_LONGEST, 60, 30, 12, 4, 1)},
     flop=6 * _WORDS * (2 * _WIDTH * 4 * _WIDTH + _WORDS * _WIDTH),  # 2 an element and word forward, twice that backward
     elements=_VOCABULARY * _WIDTH, our_elements=_VOCABULARY // 8 * _WIDTH)
-"""An eighth of the paper's sparsity-degree experiment: vocabulary and sentences; the LSTM's state as it is, samples =
-sentences x length. Words of a microbatch all differ: of 120 words every row is touched."""
+"""The paper's sparsity-degree experiment with an eighth of the vocabulary and sentences, and the same LSTM state;
+samples = sentences x length. Words of a microbatch all differ: with 120 words every row is touched."""
 
 RACED = Workload("training", "lm", {**PRESETS["small"], "vocabulary": 100_000, "samples": 4096})
-"""The preset small, but for its rows: a rank's step touches about 1.7 times as many elements of rows as there are dense
-ones, and 2 % of the rows, as in the authors' model (docs/paper.md, Models). More words a rank would touch hardly more
-rows and only add computation, which 8 machines must do here on one machine's cores."""
+"""The preset small with other rows: a rank's step touches 2 % of the rows, about 1.7 times the dense elements, as in
+the authors' model (docs/paper.md, Models). More words per rank would touch hardly more rows, but add computation, which
+one machine's cores must do for all 8 emulated machines."""
 
 HEAVY = Workload("heavy", "lm", _sizes(10_000, 128, 512, 128, 512), dict(streams=64))
-"""It computes for about as long as it talks, so that a wrong replay would show."""
+"""Its computing and its exchanges take about the same time, so that a wrong replay would be noticed."""
 
 TINY = Workload("tiny", "lm", PRESETS["tiny"], dict(streams=2, window=4))
 

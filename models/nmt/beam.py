@@ -14,7 +14,7 @@ from models.nmt.attention import Attention
 
 PENALTY = 1.0
 MOST = 2
-"""A translation has at most so many words for each of the source, and a few more."""
+"""The most words of a translation for each word of the source, and some additional words."""
 
 
 @dataclass

@@ -7,7 +7,7 @@ from models.dropout import dropout
 from models.variable import Uniform, Variable
 
 LIMIT = 0.1
-"""Of the uniform initial values of all weights, as the authors of GNMT's reimplementation have them."""
+"""The limit of the uniform initial values of all weights, as in the reimplementation of GNMT."""
 
 
 def layer_variables(name, inputs, units, dtype):

@@ -14,8 +14,8 @@ def _sizes(vocabulary, units, keep=0.8):
 
 
 PAPERS = Workload("nmt", "nmt", _sizes(4568, 128), dict(sentences=16, length=25))
-"""The paper's with units, vocabularies and the sentences of a microbatch an eighth: dense and sparse elements both
-shrink 64 times, and alpha stays."""
+"""The paper's model with an eighth of the units, vocabularies and sentences of a microbatch. Dense and sparse elements
+both shrink 64 times; alpha stays."""
 
 TINY = Workload("tiny", "nmt", _sizes(30, 4, keep=0.9), dict(sentences=2, length=3))
 
@@ -31,7 +31,7 @@ BY_LENGTH = ByLength(
     {length: replace(PAPERS, name=f"nmt-length-{length}", shape={**PAPERS.shape, "length": length})
      for length in (50, 25, 12, 4, 2)},
     flop=128 * 50 * 6 * DENSE, elements=DENSE, our_elements=1_472_257)
-"""The workload of the throughput, in sentences from the longest that the authors keep down to a word and an end."""
+"""The throughput workload with sentences of several lengths, from the authors' longest down to one word and an end."""
 
 BOUNDS = (BoundedTraining("float32 sgd", TINY, "float32", "sgd", 0.5, 2,
                           still=("attention/g", "attention/bias")),)

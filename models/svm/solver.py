@@ -19,8 +19,8 @@ ELIMINATIONS = ("none", "single", "multi", "approximate")
 CHUNK = 256
 """Samples whose features travel together when errors are reconstructed."""
 AHEAD = 4
-"""Samples at each end whose rows are computed with one that is missing, because they will soon be asked for: features
-are read from memory once for all of them."""
+"""The number of samples at each end whose rows are computed together with a missing one. They will be needed soon, and
+features are read from memory once for all of them."""
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ PRESETS = {
     "tiny": {"stages": (1, 2), "width": 4, "connected": (16, 12), "blocks": 4},
 }
 """Sizes with a name. vgg16, vgg-a: the authors' configurations D and A; with images of 224 x 224 and 1000 classes they
-have 138 and 133 million weights, and as many convolutions and connected layers for CIFAR-10's. small: for digits,
-fashion-mnist and cifar10. tiny: for tests. Column blocks are a power of two, as their sum is a balanced binary tree and
-groups of 2, 4 or 8 ranks each hold a node of it."""
+have 138 and 133 million weights; for CIFAR-10's images they have the same layers. small: for digits, fashion-mnist and
+cifar10. tiny: for tests. Column blocks are a power of two: their sum is a balanced binary tree, of which each rank in a
+group of 2, 4 or 8 computes a node."""
 
 
 class Vgg:

@@ -11,7 +11,7 @@ from kernels.arrays import as_array
 from refimpl.gradients.codecs import IDENTITY, Codec, codec_of
 
 TOUCHED = "\0touched"
-"""What follows a variable's name in the name of its marks: no variable's own name has a NUL."""
+"""The suffix of a variable's marks. Names of variables have no NUL."""
 
 
 @dataclass(frozen=True)

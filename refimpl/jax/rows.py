@@ -53,7 +53,7 @@ _taken.defvjp(_forward, _backward)
 
 
 FEWEST = 64
-"""Rows that a table is filled up to at least."""
+"""The least number of rows after padding."""
 
 
 def padded(ids, rows, last: int):

@@ -13,7 +13,7 @@ from refimpl.training.run.files import write_json
 STORE = "REFIMPL_STORE_RESULTS"
 """Set in the environment by ``python -m refimpl.notebook store``: what the cluster measures is stored."""
 RESULTS = Path("results")
-"""Where stored results lie, beside the notebooks."""
+"""The folder of stored results, beside the notebooks."""
 
 
 class _Stored(TypedDict):

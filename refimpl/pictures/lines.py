@@ -7,7 +7,7 @@ from refimpl.pictures.picture import GREY, Picture, figure_in_style, line_style,
 
 RING = {"markersize": 7, "markerfacecolor": "white", "markeredgewidth": 1.8}
 LISTED = 12
-"""Values of a line that its text alternative lists at most."""
+"""The most values of a line in its text alternative."""
 
 
 @dataclass(frozen=True)

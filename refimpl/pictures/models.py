@@ -9,7 +9,7 @@ from refimpl.pictures.picture import (
 CORNERS = np.array([(0.0, 0.0), (1.0, 0.0), (0.5, 3**0.5 / 2)])
 """Left, right and upper corner of the triangle of side 1."""
 DOT = 0.006
-"""The side of a dot; of points that are closer one is drawn."""
+"""The side of a dot; closer points are drawn as one."""
 
 
 def draw_touched(model, batch) -> Picture:

@@ -7,7 +7,7 @@ from refimpl.pictures.picture import BLACK, BLUE, ORANGE, SKY, VERMILION, figure
 from refimpl.training.run.directory import read_metrics
 
 WIDTHS = (3.2, 2.2, 1.6, 1.2)
-"""Of the lines: equal curves lie on one another and are all still seen."""
+"""The styles of lines, in which equal curves on top of each other are all visible."""
 
 STYLES = {"allreduce": (VERMILION, "s-"), "naive ps": (ORANGE, "v-"), "optimised ps": (SKY, "^-"),
           "hybrid": (BLUE, "o-"), "auto": (BLACK, "x:"), "measured": (BLUE, "o"), "fitted": (BLACK, "--")}

@@ -10,7 +10,7 @@ from refimpl.gradients.codecs import IDENTITY, Codec, codec_of
 
 SCHEMES = ("contiguous", "interleaved")
 MOST_PARTITIONS = 1 << 16
-"""Of a variable: each costs a few microseconds wherever partitions are gone through one by one."""
+"""The most partitions of a variable. Each costs a few microseconds in every loop over partitions."""
 
 
 @dataclass(frozen=True)

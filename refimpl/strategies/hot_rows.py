@@ -24,7 +24,7 @@ from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.server import ServedRows
 
 REPLICAS = ("as-dense", "allgather")
-"""The strategies that the hot rows themselves may have."""
+"""The possible strategies of the hot rows."""
 
 
 @dataclass(frozen=True)

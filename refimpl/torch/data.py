@@ -18,7 +18,7 @@ from models.frameworks.trees import leaves, mapped
 from refimpl.torch.repeatable import drawing_from
 
 SAMPLED = 16
-"""So many items stand for a dataset in its fingerprint: to read them all could take as long as an epoch."""
+"""The number of items in a dataset's fingerprint. Reading all items could take as long as an epoch."""
 
 
 class TorchData(Examples):

@@ -11,7 +11,7 @@ from models.frameworks.place import line_of
 
 CPU = torch.device("cpu")
 NUMPYS = np.random.MT19937()
-"""What ``np.random`` draws from here, in place of its own."""
+"""The bit generator of ``np.random`` within these contexts."""
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from kernels import array_module
 from models.frameworks.trees import leaves, mapped
 
 ALIGNMENT = 64
-"""Bytes. MKL adds up some products in another order where an operand lies at no multiple: another order is other bits,
-and where values lie depends on their strategy."""
+"""Bytes. If an address is not a multiple, MKL adds up some products in another order, which gives other bits. Addresses
+of values depend on their strategy."""
 
 with warnings.catch_warnings():  # PyTorch warns once that the array is read-only; this is on purpose
     warnings.simplefilter("ignore")

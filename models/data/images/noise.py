@@ -11,7 +11,7 @@ from models.data.examples import Examples
 from models.data.files import DataError
 
 MOST, BYTES, HELDOUT = 10_000, 2**25, 16
-"""So many images to train on, or as many as have BYTES; so many held out."""
+"""The numbers of images to train on (fewer if they exceed BYTES), and of held-out images."""
 
 
 @dataclass(frozen=True)

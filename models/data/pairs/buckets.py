@@ -11,7 +11,7 @@ from models.data.protocol import require_step
 from models.sizes import require_positive
 
 BUCKETS = 5
-"""As the authors have it (docs/paper.md, Models): a bucket holds a fifth of the lengths."""
+"""As in the authors' code (docs/paper.md, Models): a bucket covers a fifth of the lengths."""
 
 
 class PairBuckets:

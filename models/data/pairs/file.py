@@ -14,7 +14,7 @@ from models.data.pairs.words import Pairs, held_out, pairs_of
 
 REMEDY = "give one file of lines with a tab, or two of as many lines: pairs:FILE, pairs:SOURCE,TARGET[,BPE]"
 HELDOUT = 30
-"""One pair in so many is held out, evenly through the files."""
+"""1 / HELDOUT of the pairs is held out, evenly through the files."""
 
 
 def load_pairs(files: str) -> Pairs:

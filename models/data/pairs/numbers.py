@@ -16,9 +16,9 @@ REMEDY = "pip install num2words"
 DIGITS = 6
 TRAIN, HELDOUT = 12_000, 1_000
 ALWAYS_TRAINED = 100
-"""Numbers below are not held out: all words are in them, or nearly."""
+"""Smaller numbers are not held out, because they contain nearly all words."""
 MOST_WORDS = 500
-"""A language with more words for TRAIN numbers writes each as one word: it is read by letters."""
+"""If a language has more words in TRAIN numbers, it writes a number as one word, which is then split into letters."""
 
 
 def load_numbers(languages: str = "en-es") -> Pairs:

@@ -20,7 +20,7 @@ MODULES = "usr/share/sword/modules/texts/ztext"
 REMEDY = ("give the directory into which Debian's packages sword-text-web and sword-text-sparv are unpacked: "
           "apt-get download sword-text-web sword-text-sparv; for f in *.deb; do dpkg-deb -x $f DIR; done; verses:DIR")
 HELDOUT = 30
-"""One verse in so many is held out, evenly through the books."""
+"""1 / HELDOUT of the verses is held out, evenly through the books."""
 CHAPTER = re.compile(r'<chapter [^>]*osisID="([^"]+)"')
 STRONG = re.compile(r"strong:([HG]\d+)")
 NOTE = re.compile(r"<note\b.*?</note>|<title\b.*?</title>", re.DOTALL)

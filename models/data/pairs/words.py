@@ -14,9 +14,9 @@ from models.data.text.vocabulary import number_by_frequency
 
 UNKNOWN, START, END, PADDING = 0, 1, 2, -1
 SPECIAL = ("<unk>", "<s>", "</s>")
-"""Numbers of a word that the vocabulary has not, of what a decoder reads first, of a sentence's end; of no word."""
+"""Numbers of an unknown word, of the decoder's first input, of a sentence's end, and of padding."""
 LONGEST = 50
-"""Words of a sentence, at most: longer pairs are left out, as the authors do (docs/paper.md, Models)."""
+"""The most words in a sentence. Longer pairs are left out, as the authors do (docs/paper.md, Models)."""
 
 
 @dataclass(frozen=True, eq=False)

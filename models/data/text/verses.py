@@ -17,9 +17,9 @@ from models.data.text.vocabulary import WordCounter, number_by_frequency, tokeni
 KINDS = {"comedies": "comedy", "histories": "history", "tragedies": "tragedy"}
 """Folder of the plays -> their kind; the plays in other folders are left out."""
 HELDOUT = 8
-"""One passage in so many, evenly through each play, is held out: so each of them is from a play that is trained on."""
+"""1 / HELDOUT of the passages, evenly through each play, is held out, so training covers all plays."""
 NOT_SPOKEN = re.compile(r"^#.*$|\*+(?:[^*\n]|\n(?!\n))+\*+|_(?:[^_\n]|\n(?!\n))*_|\[[^\]]*\]", re.MULTILINE)
-"""Headings, speakers, stage directions, none of which goes on after an empty line."""
+"""Headings, speakers and stage directions. They end at an empty line."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from refimpl.gradients.codecs.rounded import Bf16, Fp16
 from refimpl.gradients.codecs.topk import TopK
 
 CODECS = {codec.name: codec for codec in (Codec, Bf16, Fp16, Integers, TopK)}
-"""name -> class, in the order in which they are listed for people."""
+"""name -> class, in the order of lists for the user."""
 IDENTITY = Codec.name
 
 
