@@ -109,14 +109,14 @@ def _own_data(recipe, seed: int):
         inspect.signature(function).bind(**asked)
     except TypeError as problem:
         call = ", ".join(f"{parameter}={value}" for parameter, value in asked.items())
-        raise ValueError(f"--data {name} cannot be called with ({call}): {problem}; these it must take, "
-                         "and need no other") from problem
+        raise ValueError(f"--data {name} cannot be called with ({call}): {problem}; it must take these "
+                         "arguments and require no others") from problem
     found = function(**asked)
     data, heldout = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
     for one in (data,) if heldout is None else (data, heldout):
         if not isinstance(one, Data):
             absent = ", ".join(member for member in DATA if not hasattr(one, member))
-            raise ValueError(f"--data {name} returned {type(one).__name__}, which is no Data: it has no {absent}; "
+            raise ValueError(f"--data {name} returned {type(one).__name__}, which lacks {absent} of Data; "
                              "return Examples(...), TokenStreams(...), or what has these (models/data/protocol.py), "
                              "alone or with held-out Data")
     if data.microbatches != recipe.microbatches:

@@ -1,4 +1,4 @@
-"""Dense gradients of which few elements are sent, as row gradients; what is left out waits for the next step."""
+"""Dense gradients of which only some elements are sent, as row gradients. The rest is added to the next step's."""
 
 import numpy as np
 

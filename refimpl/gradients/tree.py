@@ -76,7 +76,7 @@ class TreeSum:
 
     @classmethod
     def of(cls, parts: Iterable[tuple[Node, Any]], add: Callable[[Any, Any], Any]) -> "TreeSum":
-        """Return the sum of nodes that came in any order, with as many of them joined as can be."""
+        """Return the sum of nodes given in any order. Nodes are joined where the tree allows it."""
         tree = cls(add)
         for node, value in sorted(parts, key=lambda part: part[0].first_leaf):
             tree.push(node, value)

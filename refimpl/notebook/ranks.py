@@ -67,7 +67,7 @@ def _run(folder: Path, ranks: int, timeout: float, rate: str) -> dict:
         job = (run_on_cluster(ranks, 1, rate, arguments, timeout, capture=True) if rate
                else launch(ranks, arguments, timeout, capture=True))
     except subprocess.TimeoutExpired:
-        raise RanksFailed(f"not done after {timeout:g} s: does a rank wait for a message that nobody sends?"
+        raise RanksFailed(f"not done after {timeout:g} s: does a rank wait for a message that no rank sends?"
                           f"\n{_printed(folder, ranks)}".rstrip()) from None
     printed = _printed(folder, ranks)
     if job.returncode:

@@ -216,8 +216,8 @@ class TorchModel:
             values = self.bound.constants(device) | self.bound.statistics(device)
             again = self.bound.call(on_device(batch, device), device, values, tables)
         if to_array(again.cpu()).tobytes() != to_array(total.cpu()).tobytes():
-            raise ValueError("the loss of a microbatch is another one when it is computed again, and would be another "
-                             "one on each number of ranks. It may draw from a generator of its own, or count calls: "
+            raise ValueError("the loss of a microbatch changes when it is computed again, and would depend on the "
+                             "number of ranks. It may draw from a generator of its own, or count calls: "
                              "let it draw from torch, np.random or random, whose global numbers are seeded, and depend "
                              "on parameters and batch alone")
 

@@ -101,7 +101,7 @@ def _check_module(module):
                              "as it was before torch.jit.script")
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if nn.parameter.is_lazy(tensor):
-            raise ValueError(f"{name} is a lazy parameter, whose shape nobody knows yet: call the module once on a "
+            raise ValueError(f"{name} is a lazy parameter, whose shape is not known yet: call the module once on a "
                              "batch before it is given to TorchModel")
     for name, parameter in module.named_parameters():
         if parameter.requires_grad and parameter.dtype not in (torch.float32, torch.float64):
@@ -122,7 +122,7 @@ def _check_parts(parts: Parts):
                              f"the way here; say momentum={STATISTIC_RATE}, or track_running_stats=False")
     for name in parts.constants:
         if parts.constant(name).is_meta:
-            raise ValueError(f"{name} is on the meta device, and not trained: nobody would know its values; make it "
+            raise ValueError(f"{name} is on the meta device, and not trained, so its values are not known: make it "
                              "on the CPU")
 
 

@@ -11,7 +11,7 @@ from refimpl.experiments.bench.kernels import conv, rows
 from refimpl.experiments.bench.timing import Row, report
 from refimpl.experiments.bench.training import HYBRID, PEER
 from refimpl.experiments.bench.training.modules import WORKS as TORCH_WORKS
-from refimpl.experiments.bench.training.run import CLUSTER, describe, parts
+from refimpl.experiments.bench.training.run import describe, parts
 
 MADE_UP = [Row("conv", "big", "refimpl", False, 2.0), Row("conv", "big", "slow", True, 0.004),
            Row("conv", "big", "slower", True, 5.0), Row("unnamed", "small", "refimpl", False, 1e-5),
@@ -73,7 +73,7 @@ def test_every_aim_names_a_work_that_some_bench_measures(monkeypatch):
     of_rows = {row.work for row in rows.run()}
     of_allreduce = {f"{work} {size_name(size)}" for work, setting in WORKS.items() for size in setting["sizes"]}
     of_gpu = {"gpu-lm-step", "gpu-cnn-step", "gpu-aggregate-rows"}  # measured in test_bench_gpu.py
-    others = {"lstm", "conv", "lm-step", "microbatches", CLUSTER["work"],
+    others = {"lstm", "conv", "lm-step", "microbatches", "training-cluster",
               *(f"torch-{work}{where}" for work in TORCH_WORKS for where in ("", "-cluster"))}
     assert set(bench.REACH) <= of_rows | others | of_gpu | of_allreduce
     assert set(bench.LINE_RATE) == set(CLUSTER_WORKS)

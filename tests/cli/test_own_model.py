@@ -142,7 +142,7 @@ def test_it_is_planned_and_compared(folder, capsys):
     ([*OWN, "--preset", "tiny"], "ratings:Ratings has no presets: leave --preset out"),
     (OWN[:2], "ratings:Ratings needs data: --data package.module:function, or one of shakespeare, "),
     ([*OWN[:2], "--data", "nonsense"], "no data called 'nonsense'; there are shakespeare, "),
-    ([*OWN[:2], "--data", "ratings:nothing"], "returned list, which is no Data: it has no microbatches, "),
+    ([*OWN[:2], "--data", "ratings:nothing"], "returned list, which lacks microbatches, "),
     ([*OWN[:2], "--data", "ratings:rigid"], "cannot be called with (microbatches=8, size=8): "),
     ([*OWN[:2], "--data", "ratings:deaf"], "returned 3 microbatches a step; 8 were asked for"),
     ([*OWN[:2], "--data", "ratings:np"], "is module, not a function"),

@@ -161,5 +161,5 @@ def test_the_papers_table():
 
 
 def test_what_a_machine_touches_must_be_said():
-    with pytest.raises(ValueError, match="2 workers a machine: say alpha_machine"):
+    with pytest.raises(ValueError, match="2 workers share a machine: give alpha_machine"):
         sparse_server_at_owner(Sparse(10, 4, 0.5), Setting(2, 2))

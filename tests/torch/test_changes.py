@@ -62,7 +62,7 @@ class Annealed(Student):
 @pytest.mark.parametrize("kind, said", [
     (Following, "parameter teacher.weight is changed in place in the forward pass"),
     (Bounded, "parameter out.weight is changed in place in the forward pass"),
-    (Annealed, "the loss of a microbatch is another one when it is computed again"),
+    (Annealed, "the loss of a microbatch changes when it is computed again"),
 ])
 def test_what_changes_later_than_in_the_first_microbatch(kind, said):
     with pytest.raises(CollectiveError, match=said):

@@ -39,7 +39,7 @@ def one(**parts):
     (nn.Linear, "give TorchModel a torch.nn.Module"),
     (nn.DataParallel(nn.Linear(2, 2)), "give TorchModel module.module"),
     (one(part=torch.jit.script(nn.Linear(2, 2))), "part is a ScriptModule.*as it was before torch.jit.script"),
-    (nn.LazyLinear(3), "weight is a lazy parameter, whose shape nobody knows yet: call the module once"),
+    (nn.LazyLinear(3), "weight is a lazy parameter, whose shape is not known yet: call the module once"),
     (nn.Linear(2, 2).half(), "weight is float16: trainings are of float32 or float64; say module.float()"),
     (nn.Linear(2, 2, dtype=torch.complex64), "weight is complex64"),
     (nn.Embedding(4, 2, max_norm=1.0), "weight has max_norm=1.0: it would change rows while they are looked up"),
@@ -211,7 +211,7 @@ def counted():
                          ids=["numpy", "calls", "torch"])
 def test_a_loss_that_is_another_one_when_it_is_computed_again(number):
     model = TorchModel(module_of("recommender"), lambda module, batch: squared(module, batch) * number())
-    with pytest.raises(ValueError, match="is another one when it is computed again.* a generator of its own, or count"):
+    with pytest.raises(ValueError, match="changes when it is computed again.* a generator of its own, or count"):
         computed(model, batch_of())
 
 

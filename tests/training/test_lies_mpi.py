@@ -149,7 +149,7 @@ RETURNS = {
     "a whole table": (changed("table", lambda g: np.zeros((50, 3), np.float32)), "must be a RowGradient"),
     "rows of no table": (lambda model, batch, found: (found[0], {**found[1], "weight": found[1]["table"]}), "an array"),
     "a key too few": (lambda model, batch, found: (found[0], {k: found[1][k] for k in found[1] if k != "bias"}),
-                      "gradients of ['bias'] too many or too few"),
+                      "the wrong set of gradients, which differs in ['bias']"),
     "objects": (changed("weight", lambda g: g.astype(object)), "is object (3, 4), not float32"),
     "a matrix": (changed("weight", np.asmatrix), "is matrix: it must be a plain array"),
     "lists": (changed("weight", lambda g: g.tolist()), "is list: it must be a plain array"),

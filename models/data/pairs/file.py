@@ -12,7 +12,7 @@ from models.data.pairs.bpe import read_pieces
 from models.data.pairs.text import join, split
 from models.data.pairs.words import Pairs, held_out, pairs_of
 
-REMEDY = "give one file of lines with a tab, or two of as many lines: pairs:FILE, pairs:SOURCE,TARGET[,BPE]"
+REMEDY = "give one file with a tab in each line, or two files with equally many lines: pairs:FILE, pairs:SOURCE,TARGET[,BPE]"
 HELDOUT = 30
 """1 / HELDOUT of the pairs is held out, evenly through the files."""
 

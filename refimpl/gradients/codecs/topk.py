@@ -1,6 +1,6 @@
 """Equals ``plain.sparse_codecs.TopK`` with ``plain.residuals``: the elements of largest magnitude, 8 bytes each.
 
-    leaf     v = g + e       send v at the k largest |v|, of equal ones the first       e = v elsewhere, 0 there
+    leaf     v = g + e       send v at the k largest |v|, first ones if equal           e = v elsewhere, 0 there
     node     the union of the places; where both have one, the sum
 
 e belongs to (variable, microbatch), never to a rank. A message grows from node to node, so no allreduce can carry it:
@@ -44,11 +44,11 @@ class TopK(Codec):
             raise ValueError(f"{self.name}: {variable.name!r} has more than {MOST_ELEMENTS} elements; say bf16")
 
     def count(self, elements: int) -> int:
-        """Return k, of a variable of so many elements."""
+        """Return k for a variable with this number of elements."""
         return min(elements, max(1, math.ceil(self.ratio * elements)))
 
     def places(self, values):
-        """Return the k places of largest magnitude, sorted int64; of equal ones the first. values: (n,) float32."""
+        """Return the k places of largest magnitude, sorted int64; among equal ones the first. values: (n,) float32."""
         k, sizes = self.count(len(values)), np.abs(values)
         if k == len(values):
             return np.arange(k)
