@@ -54,8 +54,8 @@ def check_number(what: str, number):
 def check_names(names, gradients):
     """There is a gradient of every variable, and no other."""
     if set(gradients) != set(names):
-        raise ValueError(f"loss_and_gradients returned gradients of {sorted(set(gradients) ^ set(names), key=str)} too "
-                         f"many or too few; the variables are {sorted(names)}")
+        raise ValueError("loss_and_gradients returned the wrong set of gradients, which differs in "
+                         f"{sorted(set(gradients) ^ set(names), key=str)}; the variables are {sorted(names)}")
 
 
 def values_of(variable, gradient):
