@@ -160,7 +160,7 @@ RETURNS = {
     "None": (lambda model, batch, found: None, "returned NoneType: it must return two things"),
     "gradients alone": (lambda model, batch, found: found[1], "returned dict: it must return two things"),
     "no dict": (lambda model, batch, found: (found[0], None), "returned NoneType as gradients"),
-    "a key too many": (lambda model, batch, found: (found[0], {**found[1], 3: 0}), "gradients of [3] too many"),
+    "a key too many": (lambda model, batch, found: (found[0], {**found[1], 3: 0}), "gradients, which differs in [3]"),
 }
 
 
