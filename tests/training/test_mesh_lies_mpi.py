@@ -78,8 +78,8 @@ EVERYWHERE = {
     "float64 logits": (logits(lambda g: g.astype("float64")), "the gradient of the logits that Own.loss returned is "),
     "fewer logits": (logits(lambda g: g[:-1]), "it must be float32 (3, 3)"),
     "nothing back": (part("backward", lambda r: None), "Own.features_backward returned NoneType"),
-    "one is missing": (part("backward", lambda r: {"pre.bias": r["pre.bias"]}), "gradients, which differs in ['pre.weight']"),
-    "a cut layer's": (part("backward", lambda r: r | {"fc1.bias": r["pre.bias"]}), "['fc1.bias'] too many"),
+    "one is missing": (part("backward", lambda r: {"pre.bias": r["pre.bias"]}), "which differs in ['pre.weight']"),
+    "a cut layer's": (part("backward", lambda r: r | {"fc1.bias": r["pre.bias"]}), "differs in ['fc1.bias']"),
     "written later": (written_later, "the gradient of 'pre.weight' in microbatch {v} was ready, and then was written"),
     "another gradient": (another, "the gradient of 'pre.weight' in microbatch {v} was ready, then another one")}
 """Name -> (what the model does, words of the refusal)."""
