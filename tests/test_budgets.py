@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1459,
     "refimpl/training": 7040,
     "refimpl/transport": 3720,
-    "tests": 42097,
+    "tests": 42098,
 }
 
 
