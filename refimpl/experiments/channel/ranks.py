@@ -9,7 +9,7 @@ from refimpl.experiments.bench.peers import grpc_tensors
 from refimpl.transport.channel.landing import LandingChannel
 from refimpl.transport.channel.rma import RmaChannel
 from refimpl.transport.channel.shared import SharedChannel
-from refimpl.transport.channel.slots import Slot
+from refimpl.transport.channel.slots import TensorSlot
 
 BLOCKS = 3  # of each way: what disturbs a machine for a while hits all
 WARM = 2
@@ -20,8 +20,8 @@ class OverChannel:
     """A slot for the tensor, one for the sum. Collective to make and to close."""
 
     def __init__(self, comm, way: str, elements: int):
-        self.channel = CHANNELS[way].open(comm, [Slot("tensor", 0, 1, "float64", (elements,)),
-                                                 Slot("sum", 1, 0, "float64", (1,))])
+        self.channel = CHANNELS[way].open(comm, [TensorSlot("tensor", 0, 1, "float64", (elements,)),
+                                                 TensorSlot("sum", 1, 0, "float64", (1,))])
 
     def ask(self, tensor) -> float:
         """Return the sum that rank 1 forms."""

@@ -1,6 +1,6 @@
 """A tensor channel: one rank writes into a slot that the plan has reserved at another. Plainly: ``plain.channel``.
 
-    slots     Slot, and Channel: what all three ways have in common
+    slots     TensorSlot, and Channel: what all three ways have in common
     shared    ranks of one machine: the reader's slot lies in a shared window, and nobody calls MPI
     landing   a receive posted into the slot; sequence number and tensor travel in one message
     rma       MPI's one-sided access: put, flush, signal, flush

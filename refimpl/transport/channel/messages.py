@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.transport.channel.slots import Channel, Slot
+from refimpl.transport.channel.slots import Channel, TensorSlot
 from refimpl.transport.packed import buffers, pack, unpack
 from refimpl.transport.waiting import Wait
 
 SLOT = 1 << 16
 
 
-def slots_between(machines, within: bool) -> list[Slot]:
+def slots_between(machines, within: bool) -> list[TensorSlot]:
     """Return a slot for each pair of ranks, each way; within: of one machine. Local."""
     groups = machines if within else [tuple(sorted(rank for ranks in machines for rank in ranks))]
-    return [Slot(f"from rank {a} to rank {b}", a, b, "uint8", (SLOT,), bounded=True)
+    return [TensorSlot(f"from rank {a} to rank {b}", a, b, "uint8", (SLOT,), bounded=True)
             for ranks in groups for a in ranks for b in ranks if a != b]
 
 

@@ -13,7 +13,7 @@ WORD = 8  # bytes of a signal, of a credit, of a length
 _LAST = (1 << 63) - 1
 
 
-class Slot(NamedTuple):
+class TensorSlot(NamedTuple):
     """Where a tensor goes: from rank ``writer`` to rank ``reader``.
 
     dtype, shape: of the tensor.  bounded: a tensor may have fewer rows than ``shape`` says; how many travels with it.
@@ -42,7 +42,7 @@ class Channel:
 
     A slot holds one tensor: its writer waits for the reader's credit before it writes the next. A wait raises
     SilentPeer, with the rank that is missing, after the communicator's time-out, and Aborted after an abort message.
-    slots: name -> Slot, of all ranks.  first: the sequence number before the first tensor.
+    slots: name -> TensorSlot, of all ranks.  first: the sequence number before the first tensor.
     sent: name -> bytes that this rank has sent: of n bytes of a tensor
         shared, rma    n + 8 by the writer (16 if bounded: the length), 8 by the reader
         landing        n + 8 by the writer
@@ -52,13 +52,13 @@ class Channel:
     overhead = WORD, WORD
     """Bytes beside the tensor: of its writer, of its reader."""
 
-    def __init__(self, comm: Communicator, slots: list[Slot], first: int = 0):
+    def __init__(self, comm: Communicator, slots: list[TensorSlot], first: int = 0):
         self.comm, self.slots, self.first = comm, {slot.name: slot for slot in slots}, first
         self.counts = dict.fromkeys(self.slots, first)
         self.sent: Counter = Counter()
 
     @classmethod
-    def open(cls, comm: Communicator, slots: list[Slot], first: int = 0) -> "Channel":
+    def open(cls, comm: Communicator, slots: list[TensorSlot], first: int = 0) -> "Channel":
         """Return a channel with these slots. Collective; the same on all ranks.
 
         Raises CollectiveError on all ranks where they disagree, or where this way cannot serve the slots.

@@ -10,7 +10,7 @@ from refimpl.transport import Aborted, CollectiveError, Communicator, SilentPeer
 from refimpl.transport.channel.landing import LandingChannel
 from refimpl.transport.channel.rma import RmaChannel
 from refimpl.transport.channel.shared import SharedChannel
-from refimpl.transport.channel.slots import Slot
+from refimpl.transport.channel.slots import TensorSlot
 
 pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(2, 3)]
 WAYS = (SharedChannel, LandingChannel, RmaChannel)
@@ -32,7 +32,7 @@ def ring(comm):
 
     def make(way, shape, bounded=False, timeout=20.0, first=0, dtype="float64"):
         communicator = Communicator.of(comm, timeout)
-        slots = [Slot(f"of {rank}", rank, (rank + 1) % size, dtype, shape, bounded) for rank in range(size)]
+        slots = [TensorSlot(f"of {rank}", rank, (rank + 1) % size, dtype, shape, bounded) for rank in range(size)]
         made.append(way.open(communicator, slots, first))
         return made[-1], f"of {comm.rank}", f"of {(comm.rank - 1) % size}"
 
@@ -191,7 +191,7 @@ def test_a_tensor_that_is_not_whole_shows(ring, mistake):
 
 @pytest.mark.parametrize("way", [SharedChannel, RmaChannel], ids=["shared", "rma"])
 def test_a_number_used_twice_is_no_new_tensor(comm, way):
-    channel = with_a_number_used_twice(way).open(Communicator.of(comm, 0.5), [Slot("x", 0, 1, "float64", (1,))])
+    channel = with_a_number_used_twice(way).open(Communicator.of(comm, 0.5), [TensorSlot("x", 0, 1, "float64", (1,))])
     if comm.rank == 0:
         for _ in range(2):
             channel.put_signal("x", np.zeros(1))
@@ -213,7 +213,7 @@ def wait_for_abort(channel):
 def test_a_number_used_twice_stops_all_ranks(comm):
     communicator = Communicator.of(comm)
     with pytest.raises(Aborted, match="rank 1: slot x got tensor 1 where 2 was due: a sequence number was used twice"):
-        channel = with_a_number_used_twice(LandingChannel).open(communicator, [Slot("x", 0, 1, "float64", (1,))])
+        channel = with_a_number_used_twice(LandingChannel).open(communicator, [TensorSlot("x", 0, 1, "float64", (1,))])
         if comm.rank == 0:
             for _ in range(2):
                 channel.put_signal("x", np.zeros(1))
@@ -228,7 +228,7 @@ def test_a_number_used_twice_stops_all_ranks(comm):
 def test_a_tensor_that_does_not_fit_stops_all_ranks(comm, way, shape, dtype):
     communicator = Communicator.of(comm, 20.0)
     with pytest.raises(Aborted, match=r"rank 0: slot x has room for \(2,\) float64; the tensor is"):
-        channel = way.open(communicator, [Slot("x", 0, 1, "float64", (2,))])
+        channel = way.open(communicator, [TensorSlot("x", 0, 1, "float64", (2,))])
         if comm.rank == 0:
             channel.put_signal("x", np.zeros(shape, dtype))
         elif comm.rank == 1:
@@ -237,9 +237,9 @@ def test_a_tensor_that_does_not_fit_stops_all_ranks(comm, way, shape, dtype):
 
 
 @pytest.mark.parametrize("slot, says", [
-    (lambda rank: Slot("x", 0, 1, "float64", (1 + rank,)), "not the same on ranks 0 and 1: give all ranks"),
-    (lambda rank: Slot("x", 1, 1, "float64", (1,)), "slot x goes from rank 1 to rank 1: it needs two of the ranks"),
-    (lambda rank: Slot("x", 0, 99, "float64", (1,)), "slot x goes from rank 0 to rank 99: it needs two of the ranks"),
+    (lambda rank: TensorSlot("x", 0, 1, "float64", (1 + rank,)), "not the same on ranks 0 and 1: give all ranks"),
+    (lambda rank: TensorSlot("x", 1, 1, "float64", (1,)), "slot x goes from rank 1 to rank 1: it needs two"),
+    (lambda rank: TensorSlot("x", 0, 99, "float64", (1,)), "slot x goes from rank 0 to rank 99: it needs two"),
 ])
 def test_slots_that_cannot_be_are_refused_on_all_ranks(comm, way, slot, says):
     with pytest.raises(CollectiveError, match=says):
@@ -249,9 +249,9 @@ def test_slots_that_cannot_be_are_refused_on_all_ranks(comm, way, slot, says):
 def test_shared_refuses_another_machine_and_too_much_memory(comm):
     apart = Communicator(comm, tuple((rank,) for rank in range(comm.size)))
     with pytest.raises(CollectiveError, match="on another machine: shared serves ranks of one machine; take landing"):
-        SharedChannel.open(apart, [Slot("x", 0, 1, "float64", (1,))])
+        SharedChannel.open(apart, [TensorSlot("x", 0, 1, "float64", (1,))])
     with pytest.raises(CollectiveError, match="MiB free, shared memory needs"):
-        SharedChannel.open(Communicator.of(comm), [Slot("x", 0, 1, "float64", (1 << 45,))])
+        SharedChannel.open(Communicator.of(comm), [TensorSlot("x", 0, 1, "float64", (1 << 45,))])
 
 
 def test_rma_refuses_an_mpi_that_cannot_allocate(comm, monkeypatch):
@@ -265,4 +265,4 @@ def test_rma_refuses_an_mpi_that_cannot_allocate(comm, monkeypatch):
 
     monkeypatch.setattr("refimpl.transport.channel.rma.MPI", Lacking)
     with pytest.raises(CollectiveError, match=r"this MPI cannot allocate a window of .* \(no windows\): take landing"):
-        RmaChannel.open(Communicator.of(comm), [Slot("x", 0, 1, "float64", (1,))])
+        RmaChannel.open(Communicator.of(comm), [TensorSlot("x", 0, 1, "float64", (1,))])
