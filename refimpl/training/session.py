@@ -51,12 +51,11 @@ class Session:
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
     output: run directory, None to write no files.  resume: directory of a checkpoint to continue from.
     checkpoint_every: so many steps, or as "30s" seconds by rank 0's clock, at the end of a step; None: at the end only.
-    trace: whether to write trace.json.
+    trace: whether to write trace.json.  warm: steps at the start that do not count for the speed.
     describe: what config.json and checkpoints should say of model and data, plain JSON values.
     progress: called on rank 0 with each step's metrics.  announce: called there with what was chosen, and why.
     watch: ``watch(trainer)`` returns the context in which a step is done, on every rank; without barriers, all those
     between two cuts.
-    warm: steps at the start that do not count for the speed.
     signals: asked before each step whether this rank shall end; then a last checkpoint is saved.
     replay: a run without barriers to do once more, by its record; ``options`` are what ``RecordedRun.options_on`` says.
     """

@@ -6,22 +6,19 @@ from statistics import median
 import numpy as np
 
 from refimpl.experiments.bench.peers import grpc_tensors
-from refimpl.transport.channel.landing import LandingChannel
-from refimpl.transport.channel.rma import RmaChannel
-from refimpl.transport.channel.shared import SharedChannel
+from refimpl.transport.channel.choice import WAYS
 from refimpl.transport.channel.slots import TensorSlot
 
 BLOCKS = 3  # of each way: what disturbs a machine for a while hits all
 WARM = 2
-CHANNELS = {way.way: way for way in (SharedChannel, RmaChannel, LandingChannel)}
 
 
 class OverChannel:
     """A slot for the tensor, one for the sum. Collective to make and to close."""
 
     def __init__(self, comm, way: str, elements: int):
-        self.channel = CHANNELS[way].open(comm, [TensorSlot("tensor", 0, 1, "float64", (elements,)),
-                                                 TensorSlot("sum", 1, 0, "float64", (1,))])
+        self.channel = WAYS[way].open(comm, [TensorSlot("tensor", 0, 1, "float64", (elements,)),
+                                             TensorSlot("sum", 1, 0, "float64", (1,))])
 
     def ask(self, tensor) -> float:
         """Return the sum that rank 1 forms."""
@@ -91,7 +88,7 @@ def main(comm, ways: list[str], sizes: list[int], turns: dict[str, int], address
 
 def _block(comm, way, size, turns, address):
     make = {"MPI two-sided": OverMessages, "gRPC": grpc_tensors.Calls, "gRPC stream": grpc_tensors.Stream}
-    over = make.get(way, OverChannel)(comm, way if way in CHANNELS else address, size // 8)
+    over = make.get(way, OverChannel)(comm, way if way in WAYS else address, size // 8)
     tensor, times = np.arange(size // 8, dtype=np.float64), []
     comm.meet("a block of turns")
     if comm.rank == 1:

@@ -47,24 +47,24 @@ def elementwise(options, number: int, steps: list[Step], comm, variables) -> tup
     told = {**OPTIMIZERS[options.optimizer].options, **options.optimizer_options}
     adapted = [v.name for v in variables if v.decays and not v.statistic]
     if options.optimizer == "lars":
-        norms = norms_of(comm, adapted, [(s, s.gradient) for s in steps])
+        norms = norms_of(comm, adapted, steps)
         ratios = [_lars_ratio(norms.get(s.variable.name), s, told["trust"]) for s in steps]
         return "momentum", {"mu": told["mu"]}, [s._replace(scale=s.scale * ratio, decay=s.decay * ratio)
                                                 for s, ratio in zip(steps, ratios)]
     directed = [s._replace(state={}, gradient=_direct(s, number + 1, told), decay=0.0) for s in steps]
-    norms = norms_of(comm, adapted, [(s, s.gradient) for s in directed])
+    norms = norms_of(comm, adapted, directed)
     return "sgd", {}, [s._replace(scale=_lamb_ratio(norms.get(s.variable.name))) for s in directed]
 
 
-def norms_of(comm, names: list[str], pairs: list[tuple[Step, Any]]) -> dict[str, tuple[float, float]]:
-    """Return variable -> (norm of the values that have a gradient, norm of what stands beside them). Collective.
+def norms_of(comm, names: list[str], steps: list[Step]) -> dict[str, tuple[float, float]]:
+    """Return variable -> (norm of the values that have a gradient, norm of the gradient or direction). Collective.
 
     One exact sum of 2 norms a variable goes round, 8 · (2 · 67 · variables + 1) bytes: ``plan.cost.layer_norms``.
     """
     at, bad = {name: i for i, name in enumerate(names)}, 0
     digits = np.zeros((len(names), 2, DIGITS), np.int64)
-    for step, beside in ((s, beside) for s, beside in pairs if s.counts and s.gradient.size and s.variable.name in at):
-        for k, array in enumerate((_part(step.values, step.ids), beside)):
+    for step in (s for s in steps if s.counts and s.gradient.size and s.variable.name in at):
+        for k, array in enumerate((_part(step.values, step.ids), step.gradient)):
             squares = sum_of_squares_per_row(array.reshape(len(array) if array.ndim else 1, -1))
             if array_module(squares).isfinite(squares).all():
                 digits[at[step.variable.name], k] += ExactSum().add(squares).digits

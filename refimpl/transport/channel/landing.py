@@ -11,7 +11,6 @@ from mpi4py import MPI
 
 from refimpl.transport.channel.slots import WORD, Channel
 
-
 TAG = 1 << 14
 """Of the messages of the first slot; those of lanes (``messages``) are smaller. A communicator has one such channel."""
 
@@ -19,7 +18,7 @@ TAG = 1 << 14
 class LandingChannel(Channel):
     """See ``Channel``. A writer may be one tensor ahead: that one stays with it until the slot is released."""
 
-    way, overhead = "landing", (WORD, 0)
+    way, overhead, length = "landing", (WORD, 0), 0  # a message has a length of its own
 
     def make(self):
         mpi = self.comm.mpi

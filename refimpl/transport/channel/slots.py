@@ -51,6 +51,8 @@ class Channel:
     way: str
     overhead = WORD, WORD
     """Bytes beside the tensor: of its writer, of its reader."""
+    length = WORD
+    """Bytes that say how many rows a bounded tensor has."""
 
     def __init__(self, comm: Communicator, slots: list[TensorSlot], first: int = 0):
         self.comm, self.slots, self.first = comm, {slot.name: slot for slot in slots}, first
@@ -96,7 +98,7 @@ class Channel:
             self._wait(self.is_free, name, number, slot.reader, "to be read")
         number = self.counts[name] = following(number)
         self.write(name, array, number)
-        self.sent[name] += array.nbytes + self.overhead[0] + WORD * (slot.bounded and self.way != "landing")
+        self.sent[name] += array.nbytes + self.overhead[0] + self.length * slot.bounded
 
     def wait_signal(self, name: str):
         """Wait for the next tensor in a slot of which this rank is the reader; return a view of the slot.

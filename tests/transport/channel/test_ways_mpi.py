@@ -189,15 +189,22 @@ def test_a_tensor_that_is_not_whole_shows(ring, mistake):
     assert pass_two(*ring(mistake, (4,))) != [1.0] * 4
 
 
-@pytest.mark.parametrize("way", [SharedChannel, RmaChannel], ids=["shared", "rma"])
-def test_a_number_used_twice_is_no_new_tensor(comm, way):
-    channel = with_a_number_used_twice(way).open(Communicator.of(comm, 0.5), [TensorSlot("x", 0, 1, "float64", (1,))])
-    if comm.rank == 0:
+def two_of_one_number(way, communicator):
+    """Have rank 0 write two tensors under one number; return the channel when rank 1 has read the first of them."""
+    channel = with_a_number_used_twice(way).open(communicator, [TensorSlot("x", 0, 1, "float64", (1,))])
+    if communicator.rank == 0:
         for _ in range(2):
             channel.put_signal("x", np.zeros(1))
-    if comm.rank == 1:
+    if communicator.rank == 1:
         channel.wait_signal("x")
         channel.release("x")
+    return channel
+
+
+@pytest.mark.parametrize("way", [SharedChannel, RmaChannel], ids=["shared", "rma"])
+def test_a_number_used_twice_is_no_new_tensor(comm, way):
+    channel = two_of_one_number(way, Communicator.of(comm, 0.5))
+    if comm.rank == 1:
         with pytest.raises(SilentPeer, match="to be written"):
             channel.wait_signal("x")
     comm.Barrier()
@@ -213,13 +220,8 @@ def wait_for_abort(channel):
 def test_a_number_used_twice_stops_all_ranks(comm):
     communicator = Communicator.of(comm)
     with pytest.raises(Aborted, match="rank 1: slot x got tensor 1 where 2 was due: a sequence number was used twice"):
-        channel = with_a_number_used_twice(LandingChannel).open(communicator, [TensorSlot("x", 0, 1, "float64", (1,))])
-        if comm.rank == 0:
-            for _ in range(2):
-                channel.put_signal("x", np.zeros(1))
+        channel = two_of_one_number(LandingChannel, communicator)
         if comm.rank == 1:
-            channel.wait_signal("x")
-            channel.release("x")
             channel.wait_signal("x")
         wait_for_abort(channel)
 
@@ -238,8 +240,10 @@ def test_a_tensor_that_does_not_fit_stops_all_ranks(comm, way, shape, dtype):
 
 @pytest.mark.parametrize("slot, says", [
     (lambda rank: TensorSlot("x", 0, 1, "float64", (1 + rank,)), "not the same on ranks 0 and 1: give all ranks"),
-    (lambda rank: TensorSlot("x", 1, 1, "float64", (1,)), "slot x goes from rank 1 to rank 1: it needs two"),
-    (lambda rank: TensorSlot("x", 0, 99, "float64", (1,)), "slot x goes from rank 0 to rank 99: it needs two"),
+    (lambda rank: TensorSlot("x", 1, 1, "float64", (1,)),
+     "slot x goes from rank 1 to rank 1: it needs two of the ranks"),
+    (lambda rank: TensorSlot("x", 0, 99, "float64", (1,)),
+     "slot x goes from rank 0 to rank 99: it needs two of the ranks"),
 ])
 def test_slots_that_cannot_be_are_refused_on_all_ranks(comm, way, slot, says):
     with pytest.raises(CollectiveError, match=says):
