@@ -15,9 +15,9 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 5579,
-    "models": 5464,
+    "models": 5672,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2560,
+    "refimpl/cli": 2583,
     "refimpl/collectives": 4866,
     "refimpl/conformance": 9251,
     "refimpl/experiments": 6675,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1459,
     "refimpl/training": 7039,
     "refimpl/transport": 3721,
-    "tests": 42102,
+    "tests": 42245,
 }
 
 

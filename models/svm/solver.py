@@ -5,6 +5,7 @@ In an iteration the ranks agree on a pair of samples. If a sample is not in the 
 Then each rank updates the errors of its own samples.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,13 +60,15 @@ class Solver:
     """The training of a machine for two classes. The constructor is local; ``train`` is collective over ``ranks``.
 
     rows: (n, width) float64; labels: (n,) of +1 and -1; both are the same on all ranks.  alpha: (n,), the weights.
-    iterations, cache.evaluations: counters of the work.
+    iterations, cache.evaluations: counters of the work.  objective: after training Σ α - 1/2 Σ Σ α α y y K, the exact
+    sum of its terms rounded once; None if eliminated samples were not reconstructed.
     """
 
     def __init__(self, rows, labels, kernel: KernelFunction, options: SvmOptions, ranks=None):
         self.ranks, self.options, self.kernel = ranks or OneRank(), options, kernel
         self.samples = Samples(rows, labels, kernel, self.ranks.rank, self.ranks.size)
         self.labels, self.alpha, self.iterations = labels.astype(float), np.zeros(len(rows)), 0
+        self.objective: float | None = None
         largest = -(-len(rows) // self.ranks.size)
         capacity = min(max(options.cache // (8 * (largest + rows.shape[1])), 2), len(rows))
         self.cache = RowCache(kernel, self.samples, *rows.shape, capacity)
@@ -80,7 +83,10 @@ class Solver:
                 self._reconstruct()
             self.samples.active = len(self.samples)
             up, _, low, _ = self._ends()
-            if low - up <= 2 * self.options.tolerance or self.options.elimination == "approximate":
+            if self.options.elimination == "approximate":
+                return (up + low) / 2
+            if low - up <= 2 * self.options.tolerance:
+                self.objective = self._objective()
                 return (up + low) / 2
             self.eliminates &= self.options.elimination == "multi"
 
@@ -113,6 +119,12 @@ class Solver:
         mine = np.array(fast.find_partner(s.error, s.state, s.ids, s.active, up, row, s.diagonal, own, self.gains))
         _, j, low = min((-gain, j, f) for gain, j, f in self.ranks.gather(mine, "pairs").tolist())
         return low, int(j)
+
+    def _objective(self):
+        """Return the dual objective, 1/2 Σ α (1 - y F), from the errors of all samples. Collective."""
+        s, terms = self.samples, np.zeros(-(-len(self.alpha) // self.ranks.size))
+        terms[:len(s)] = self.alpha[s.ids] * (1.0 - s.y * s.error)
+        return 0.5 * math.fsum(self.ranks.gather(terms, "objective").ravel())
 
     def _need(self, number):
         """Put a sample's row into the cache; if it was missing, also the rows that will be needed soon. Collective."""

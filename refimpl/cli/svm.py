@@ -3,6 +3,7 @@
 import json
 
 from kernels.svm.definition import KINDS, KernelFunction
+from models.svm.named import SETS
 from models.svm.solver import ELIMINATIONS, SELECTIONS, SvmOptions
 from refimpl.cli.asked.values import nonempty, real, whole
 from refimpl.transport import CollectiveError
@@ -14,11 +15,9 @@ REFUSALS = (ValueError, OSError, CollectiveError)
 def add(parser):
     """Add the options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    train = actions.add_parser("train", help="train on a file of LIBSVM's text format",
-                               description="Train on a file of LIBSVM's text format; the same bits on any number of "
-                                           "ranks.")
-    train.add_argument("file", metavar="FILE", type=nonempty,
-                       help="the samples, one in each line: LABEL FEATURE:VALUE …")
+    train = actions.add_parser("train", help="train on a file or a named set of samples",
+                               description="Train on samples; the same bits on any number of ranks.")
+    _samples(train)
     train.add_argument("--output", metavar="MODEL", type=nonempty, help="write the trained machine to this file")
     train.add_argument("--c", type=real(above=True), default=1.0, help="the largest weight of a sample, C (default 1)")
     train.add_argument("--kernel", choices=KINDS, default="gaussian", help="the kernel (default gaussian)")
@@ -38,9 +37,23 @@ def add(parser):
     predict = actions.add_parser("predict", help="predict the labels of a file", description="Print the label of each "
                                  "sample of a file, and how many are as the file says.")
     predict.add_argument("model", metavar="MODEL", type=nonempty, help="a file that svm train has written")
-    predict.add_argument("file", metavar="FILE", type=nonempty, help="samples in LIBSVM's text format")
+    _samples(predict)
     for each in (train, predict):
         each.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _samples(parser):
+    parser.add_argument("samples", metavar="SAMPLES", type=nonempty,
+                        help="a file with a sample in each line, LABEL FEATURE:VALUE …, or a named set: "
+                             f"{', '.join(SETS)}; NAME:DIR reads its file from a directory")
+    parser.add_argument("--classes", type=int, nargs="+", metavar="LABEL", help="use only samples with these labels")
+    parser.add_argument("--first", type=whole(), metavar="N", help="use only the first N of the samples")
+
+
+def _read(given, width=None):
+    from models.svm.named import load_samples
+
+    return load_samples(given["samples"], given["classes"], given["first"], width)
 
 
 def run(given: dict) -> int:
@@ -50,11 +63,11 @@ def run(given: dict) -> int:
 
 def _train(given) -> int:
     from models.svm.classes import train_classifier
-    from models.svm.files import read_libsvm, save_classifier
+    from models.svm.files import save_classifier
     from refimpl.svm.ranks import SvmRanks
 
     ranks = SvmRanks.of()
-    rows, labels = ranks.comm.together(lambda: read_libsvm(given["file"]), (ValueError, OSError))
+    rows, labels = ranks.comm.together(lambda: _read(given), (ValueError, OSError))
     gamma = given["gamma"] or 1 / max(rows.shape[1], 1)
     kernel = KernelFunction(given["kernel"], gamma, given["degree"], given["constant"])
     options = SvmOptions(given["c"], given["tolerance"], given["selection"], given["elimination"], given["period"],
@@ -69,23 +82,33 @@ def _train(given) -> int:
     supports = sum(len(machine.vectors) for machine in classifier.machines)
     told = {"samples": len(rows), "classes": len(classifier.classes), "ranks": ranks.size,
             "iterations": sum(solver.iterations for solver in solvers), "evaluations": int(evaluations),
-            "bytes": int(sent), "support_vectors": supports, "sha256": classifier.sha256()}
-    print(json.dumps(told) if given["json"] else
-          "{samples:,} samples of {classes} classes, {ranks} ranks: {iterations:,} iterations, {evaluations:,} kernel "
+            "bytes": int(sent), "support_vectors": supports, "sha256": classifier.sha256(),
+            "objectives": [solver.objective for solver in solvers]}
+    if given["json"]:
+        print(json.dumps(told))
+        return 0
+    print("{samples:,} samples of {classes} classes, {ranks} ranks: {iterations:,} iterations, {evaluations:,} kernel "
           "evaluations, {bytes:,} B sent\n{support_vectors:,} support vectors, sha256 {sha256}".format(**told))
+    print("dual objective: " + _objectives(told["objectives"]))
     return 0
 
 
+def _objectives(found) -> str:
+    if None in found:
+        return "not known, because nothing was reconstructed"
+    return f"{found[0]:.9g}" if len(found) == 1 else f"{sum(found):.9g}, the sum of {len(found)} machines"
+
+
 def _predict(given) -> int:
-    from models.svm.files import load_classifier, read_libsvm
+    from models.svm.files import load_classifier
 
     classifier = load_classifier(given["model"])
-    rows, labels = read_libsvm(given["file"], classifier.machines[0].vectors.shape[1])
+    rows, labels = _read(given, classifier.machines[0].vectors.shape[1])
     found = classifier.predict(rows)
     right = int((found == labels).sum())
     if given["json"]:
         print(json.dumps({"labels": found.tolist(), "right": right, "samples": len(rows)}))
     else:
         print(*found, sep="\n")
-        print(f"{right} of {len(rows)} labels are as the file says ({right / len(rows):.2%})")
+        print(f"{right} of {len(rows)} labels are as given ({right / len(rows):.2%})")
     return 0
