@@ -14,8 +14,8 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5579,
-    "models": 5672,
+    "kernels": 5647,
+    "models": 5815,
     "refimpl/*.py": 194,
     "refimpl/cli": 2583,
     "refimpl/collectives": 4866,
@@ -29,11 +29,11 @@ BUDGETS = {
     "refimpl/plan": 2859,
     "refimpl/server": 766,
     "refimpl/strategies": 1485,
-    "refimpl/svm": 107,
+    "refimpl/svm": 118,
     "refimpl/torch": 1459,
     "refimpl/training": 7039,
     "refimpl/transport": 3721,
-    "tests": 42245,
+    "tests": 42325,
 }
 
 

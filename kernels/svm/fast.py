@@ -43,7 +43,7 @@ def _exponential(x):
 
 
 @inlined
-def _of_sum(kind, gamma, degree, constant, total):
+def of_sum(kind, gamma, degree, constant, total):
     """Return K of two samples, from the sum over their features."""
     if kind == 0:
         return _exponential(-gamma * total)
@@ -61,7 +61,7 @@ def kernel_value(kind, gamma, degree, constant, x, z):
     total = 0.0
     for feature in range(len(x)):
         total += (z[feature] - x[feature]) * (z[feature] - x[feature]) if kind == 0 else z[feature] * x[feature]
-    return _of_sum(kind, gamma, degree, constant, total)
+    return of_sum(kind, gamma, degree, constant, total)
 
 
 @compiled
@@ -81,7 +81,7 @@ def fill_kernel_rows(kind, gamma, degree, constant, vectors, slots, blocks, star
             else:
                 _products(vectors[r], blocks[b], total)
             for i in range(BLOCK):
-                total[i] = _of_sum(kind, gamma, degree, constant, total[i])
+                total[i] = of_sum(kind, gamma, degree, constant, total[i])
             for i in range(first, last):
                 rows[r, i] = total[i - b * BLOCK]
 

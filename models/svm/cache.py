@@ -12,9 +12,9 @@ class RowCache:
     A row covers the active samples. It is extended when more samples become active again.
     """
 
-    def __init__(self, kernel, samples, count: int, width: int, capacity: int):
-        self.numbers, self.samples, self.evaluations = fast.numbers_of(kernel), samples, 0
-        self.vectors, self.rows = np.empty((capacity, width)), np.empty((capacity, len(samples)))
+    def __init__(self, samples, count: int, capacity: int):
+        self.samples, self.store, self.evaluations = samples, samples.store, 0
+        self.vectors, self.rows = self.store.shelf(capacity), np.empty((capacity, len(samples)))
         self.lengths, self.own = np.zeros(capacity, np.int64), np.empty(capacity)
         self.slots: dict[int, int] = {}
         self.here = np.zeros(count, bool)
@@ -31,7 +31,7 @@ class RowCache:
             slot = len(self.slots) if len(self.slots) < len(self.rows) else self._drop()
             self.here[number] = True
             self.slots[number], self.lengths[slot], self.vectors[slot] = slot, 0, vector
-            self.own[slot] = fast.kernel_value(*self.numbers, vector, vector)
+            self.own[slot] = self.store.value(vector, vector)
         self._extend([self.slots[number] for number in numbers])
 
     def _drop(self) -> int:
@@ -52,11 +52,11 @@ class RowCache:
 
     def between(self, i: int, j: int) -> float:
         """Return K of two samples in the cache."""
-        return fast.kernel_value(*self.numbers, self.vectors[self.slots[i]], self.vectors[self.slots[j]])
+        return self.store.value(self.vectors[self.slots[i]], self.vectors[self.slots[j]])
 
     def fill(self, vectors, slots, starts, rows):
         """Compute rows[s] of vectors[s], from starts[s] to the last active sample, for each s in ``slots``."""
-        fast.fill_kernel_rows(*self.numbers, vectors, slots, self.samples.blocks, starts, self.samples.active, rows)
+        self.store.fill(vectors, slots, starts, self.samples.active, rows)
         self.evaluations += int((self.samples.active - starts[slots]).sum())
 
     def swap(self, pairs):

@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from kernels.svm import fast
 from kernels.svm.definition import KINDS, KernelFunction
 from models.svm.solver import ELIMINATIONS, SELECTIONS, Solver, SvmOptions
+from models.svm.storage import dense, stored
 
 
 @dataclass(frozen=True)
 class PairMachine:
-    """A trained machine of two classes. vectors: (k, width).  coefficients: (k,), α y of each.  bias: a float."""
+    """A trained machine of two classes. vectors: (k, width), an array or CSR.  coefficients: (k,), α y of each.  bias: a float."""
 
     vectors: np.ndarray
     coefficients: np.ndarray
@@ -21,12 +23,15 @@ class PairMachine:
 
     def decide(self, kernel: KernelFunction, rows):
         """Return Σ α y K - bias for each row, (n,). Values above 0 mean the second class. Local."""
-        blocks, numbers = fast.in_blocks(rows), fast.numbers_of(kernel)
-        found, values = np.zeros(len(rows)), np.empty((1, len(rows)))
-        start = np.zeros(1, np.int64)
-        for vector, coefficient in zip(self.vectors, self.coefficients):
-            fast.fill_kernel_rows(*numbers, vector[None], start, blocks, start, len(rows), values)
-            fast.add_row(found, values[0], coefficient, 0, len(rows))
+        count = rows.shape[0]
+        rows = csr_array(rows) if issparse(self.vectors) else dense(rows)
+        store, supports = stored(rows, kernel), stored(self.vectors, kernel)
+        found, values, start = np.zeros(count), np.empty((1, count)), np.zeros(1, np.int64)
+        shelf = store.shelf(1)
+        for place, coefficient in enumerate(self.coefficients):
+            shelf[0] = supports.vector(place)
+            store.fill(shelf, start, start, count, values)
+            fast.add_row(found, values[0], coefficient, 0, count)
         return found - self.bias
 
 
@@ -44,10 +49,12 @@ class SvmClassifier:
         return list(combinations(range(len(self.classes)), 2))
 
     def sha256(self) -> str:
-        """Return the hash of all machines. Local."""
+        """Return the hash of all machines, the same one for dense and for CSR. Local."""
         digest = hashlib.sha256()
         for machine in self.machines:
-            for array in (machine.vectors, machine.coefficients, np.array([machine.bias])):
+            for row in range(len(machine.coefficients)):
+                digest.update(dense(machine.vectors[[row]]).tobytes())
+            for array in (machine.coefficients, np.array([machine.bias])):
                 digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
@@ -61,16 +68,16 @@ class SvmClassifier:
     def predict(self, rows):
         """Return the label of each row: the class with the most votes, in a tie the first. Local."""
         decisions = self.decide(rows)
-        votes = np.zeros((len(rows), len(self.classes)), np.int64)
+        votes = np.zeros((len(decisions), len(self.classes)), np.int64)
         for (a, b), decision in zip(self.pairs, decisions.T):
-            votes[np.arange(len(rows)), np.where(decision > 0, b, a)] += 1
+            votes[np.arange(len(votes)), np.where(decision > 0, b, a)] += 1
         return self.classes[votes.argmax(axis=1)]
 
 
 def train_classifier(rows, labels, kernel: KernelFunction, options: SvmOptions, ranks=None):
     """Return (SvmClassifier, the solvers of its machines). Collective over ``ranks``; all pass the same samples.
 
-    rows: (n, width) float64.  labels: (n,).  Raises ValueError as ``check`` does.
+    rows: (n, width) float64, an array or CSR.  labels: (n,).  Raises ValueError as ``check`` does.
     """
     check(rows, labels, kernel, options)
     classes, place = np.unique(labels, return_inverse=True)
@@ -87,10 +94,12 @@ def train_classifier(rows, labels, kernel: KernelFunction, options: SvmOptions, 
 
 def check(rows, labels, kernel: KernelFunction, options: SvmOptions):
     """Raise ValueError if samples, kernel or options are invalid. Local."""
-    if len(rows) != len(labels):
-        raise ValueError(f"there are {len(rows)} samples and {len(labels)} labels")
-    if not np.isfinite(rows).all():
-        sample, feature = np.argwhere(~np.isfinite(rows))[0]
+    if rows.shape[0] != len(labels):
+        raise ValueError(f"there are {rows.shape[0]} samples and {len(labels)} labels")
+    values = rows.data if issparse(rows) else rows
+    if not np.isfinite(values).all():
+        wrong = csr_array((~np.isfinite(values), rows.indices, rows.indptr)) if issparse(rows) else ~np.isfinite(rows)
+        sample, feature = (int(places[0]) for places in wrong.nonzero())
         raise ValueError(f"feature {feature} of sample {sample} is {rows[sample, feature]}: give finite numbers")
     if len(np.unique(labels)) < 2:
         raise ValueError(f"all {len(labels)} samples are of one class: give samples of two classes at least")

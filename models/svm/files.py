@@ -1,9 +1,11 @@
 """LIBSVM's text format, and trained machines in a safetensors file."""
 
 import json
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -16,7 +18,7 @@ FORMAT = "refimpl svm 1"
 def read_libsvm(path, width: int | None = None):
     """Return (rows, labels) of a file. A line is a sample: "LABEL FEATURE:VALUE …", with rising features, from 1 on.
 
-    rows: (n, width) float64; a missing feature is 0.  labels: (n,) int64.  width: None: the largest feature.
+    rows: (n, width) float64, CSR; a missing feature is 0.  labels: (n,) int64.  width: None: the largest feature.
     Local. Raises ValueError, which names file and line, for an invalid line; OSError if the file cannot be read.
     """
     labels, places, values = [], [], []
@@ -39,10 +41,10 @@ def read_libsvm(path, width: int | None = None):
     largest = max((columns[-1] + 1 for columns in places if columns), default=0)
     if width is not None and largest > width:
         raise ValueError(f"{path} has feature {largest}; the machine was trained on {width}")
-    rows = np.zeros((len(labels), largest if width is None else width))
-    for row, columns, numbers in zip(rows, places, values):
-        row[columns] = numbers
-    return rows, np.array(labels)
+    starts = np.cumsum([0, *map(len, places)])
+    columns, numbers = np.fromiter(chain(*places), np.int64), np.fromiter(chain(*values), np.float64)
+    shape = len(labels), largest if width is None else width
+    return csr_array((numbers, columns, starts), shape), np.array(labels)
 
 
 def _whole(text: str) -> int:
@@ -56,8 +58,13 @@ def save_classifier(path, classifier: SvmClassifier):
     """Write a classifier to a safetensors file. Local. Raises OSError if it cannot be written."""
     arrays = {"classes": np.asarray(classifier.classes)}
     for number, machine in enumerate(classifier.machines):
-        arrays |= {f"{number}/vectors": np.ascontiguousarray(machine.vectors),
-                   f"{number}/coefficients": machine.coefficients, f"{number}/bias": np.array([machine.bias])}
+        arrays |= {f"{number}/coefficients": machine.coefficients, f"{number}/bias": np.array([machine.bias])}
+        if issparse(machine.vectors):
+            found = csr_array(machine.vectors)
+            arrays |= {f"{number}/values": found.data, f"{number}/columns": found.indices,
+                       f"{number}/starts": found.indptr, f"{number}/width": np.array(found.shape[1:])}
+        else:
+            arrays[f"{number}/vectors"] = np.ascontiguousarray(machine.vectors)
     save_file(arrays, path, {"format": FORMAT, "kernel": json.dumps(classifier.kernel._asdict())})
 
 
@@ -72,6 +79,13 @@ def load_classifier(path) -> SvmClassifier:
     except SafetensorError as problem:
         raise ValueError(f"{path} is no trained machine: {problem}") from problem
     count = sum(name.endswith("/bias") for name in found)
-    machines = tuple(PairMachine(found[f"{n}/vectors"], found[f"{n}/coefficients"], float(found[f"{n}/bias"][0]))
+    machines = tuple(PairMachine(_vectors(found, n), found[f"{n}/coefficients"], float(found[f"{n}/bias"][0]))
                      for n in range(count))
     return SvmClassifier(KernelFunction(**json.loads(about["kernel"])), found["classes"], machines)
+
+
+def _vectors(found, number):
+    if (vectors := found.get(f"{number}/vectors")) is not None:
+        return vectors
+    columns, starts = found[f"{number}/columns"], found[f"{number}/starts"]
+    return csr_array((found[f"{number}/values"], columns, starts), (len(starts) - 1, *found[f"{number}/width"]))

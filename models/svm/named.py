@@ -8,6 +8,7 @@ from models.data.files import DataError, read_text, require_directory
 from models.data.images.fashion_mnist import DIRECTORY, REMEDY, read_part
 from models.data.r_files import read_data_frame
 from models.svm.files import read_libsvm
+from models.svm.storage import lean
 
 R_PACKAGES = "/usr/lib/R/site-library"
 EXAMPLES = "/usr/share/doc/liblinear-tools/examples"
@@ -16,7 +17,7 @@ EXAMPLES = "/usr/share/doc/liblinear-tools/examples"
 def load_samples(name: str, classes=None, count: int | None = None, width: int | None = None):
     """Return (rows, labels) of a set in SETS, such as "letter" or "letter:DIR", or of a file in LIBSVM's format.
 
-    rows: (n, width) float64; labels: (n,) int64.  classes: keep only samples with these labels.  count: keep only the
+    rows: (n, width) float64, CSR if most values are 0; labels: (n,) int64.  classes: keep only samples with these labels.  count: keep only the
     first of them.  width: see ``read_libsvm``.  Local. Raises DataError or ValueError if there are no such samples.
     """
     kind, _, directory = name.partition(":")
@@ -29,9 +30,9 @@ def load_samples(name: str, classes=None, count: int | None = None, width: int |
     if classes:
         kept = np.isin(labels, classes)
         rows, labels = rows[kept], labels[kept]
-    if not len(rows):
+    if not len(labels):
         raise ValueError(f"{name} has no sample of the classes {', '.join(map(str, classes))}")
-    return rows[:count], labels[:count]
+    return lean(rows[:count]), labels[:count]
 
 
 def _standardised(columns):

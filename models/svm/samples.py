@@ -3,23 +3,25 @@
 import numpy as np
 
 from kernels.svm import fast
+from models.svm.storage import stored
 
 
 class Samples:
     """The samples whose number modulo ``size`` is ``rank``. Local.
 
-    rows: (n, width) float64, of all samples.  labels: (n,) of +1 and -1.
+    rows: (n, width) float64, an array or CSR, of all samples.  labels: (n,) of +1 and -1.
     active: the number of active samples, which come first.  ids, y, state, error, diagonal: of each, in this order.
     """
 
     def __init__(self, rows, labels, kernel, rank: int, size: int):
-        self.ids = np.arange(rank, len(rows), size)
+        self.ids = np.arange(rank, len(labels), size)
         own = rows[self.ids]
-        self.rank, self.size, self.active = rank, size, len(own)
+        self.rank, self.size, self.active = rank, size, len(self.ids)
         self.y = labels[self.ids].astype(float)
         self.state, self.error = np.where(self.y > 0, fast.GROWS, fast.SHRINKS).astype(np.uint8), -self.y
-        self.diagonal = np.array([fast.kernel_value(*fast.numbers_of(kernel), x, x) for x in own])
-        self.blocks, self.place = fast.in_blocks(own), np.arange(len(own))
+        self.store, self.place = stored(own, kernel), np.arange(len(self.ids))
+        vectors = map(self.store.vector, range(len(self.ids)))
+        self.diagonal = np.array([self.store.value(x, x) for x in vectors])
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -28,10 +30,9 @@ class Samples:
         """Return whether this rank has the sample."""
         return number % self.size == self.rank
 
-    def row(self, number: int):
+    def vector(self, number: int):
         """Return the features of one of this rank's samples."""
-        place = self.place[number // self.size]
-        return self.blocks[place // fast.BLOCK, :, place % fast.BLOCK].copy()
+        return self.store.vector(self.place[number // self.size])
 
     def set_alpha(self, number: int, alpha: float, c: float):
         """Set a sample's weight, if this rank has the sample."""
@@ -52,8 +53,5 @@ class Samples:
     def _swap(self, i: int, j: int):
         for array in (self.ids, self.y, self.state, self.error, self.diagonal):
             array[i], array[j] = array[j], array[i]
-        (a, k), (b, m) = divmod(i, fast.BLOCK), divmod(j, fast.BLOCK)
-        kept = self.blocks[a, :, k].copy()
-        self.blocks[a, :, k] = self.blocks[b, :, m]
-        self.blocks[b, :, m] = kept
+        self.store.swap(i, j)
         self.place[self.ids[i] // self.size], self.place[self.ids[j] // self.size] = i, j

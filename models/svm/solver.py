@@ -14,6 +14,7 @@ from kernels.svm import fast
 from kernels.svm.definition import KernelFunction
 from models.svm.cache import RowCache
 from models.svm.samples import Samples
+from models.svm.storage import VectorPacking
 
 SELECTIONS = ("first", "second")
 ELIMINATIONS = ("none", "single", "multi", "approximate")
@@ -59,7 +60,7 @@ class OneRank:
 class Solver:
     """The training of a machine for two classes. The constructor is local; ``train`` is collective over ``ranks``.
 
-    rows: (n, width) float64; labels: (n,) of +1 and -1; both are the same on all ranks.  alpha: (n,), the weights.
+    rows: (n, width) float64, an array or CSR; labels: (n,) of +1 and -1; both are the same on all ranks.  alpha: (n,), the weights.
     iterations, cache.evaluations: counters of the work.  objective: after training Σ α - 1/2 Σ Σ α α y y K, the exact
     sum of its terms rounded once; None if eliminated samples were not reconstructed.
     """
@@ -67,11 +68,12 @@ class Solver:
     def __init__(self, rows, labels, kernel: KernelFunction, options: SvmOptions, ranks=None):
         self.ranks, self.options, self.kernel = ranks or OneRank(), options, kernel
         self.samples = Samples(rows, labels, kernel, self.ranks.rank, self.ranks.size)
-        self.labels, self.alpha, self.iterations = labels.astype(float), np.zeros(len(rows)), 0
+        self.labels, self.alpha, self.iterations = labels.astype(float), np.zeros(len(labels)), 0
         self.objective: float | None = None
-        largest = -(-len(rows) // self.ranks.size)
-        capacity = min(max(options.cache // (8 * (largest + rows.shape[1])), 2), len(rows))
-        self.cache = RowCache(kernel, self.samples, *rows.shape, capacity)
+        self.packing, largest = VectorPacking(rows), -(-len(labels) // self.ranks.size)
+        width = -(-self.packing.count(np.arange(len(labels))) // len(labels))
+        capacity = min(max(options.cache // (8 * (largest + width)), 2), len(labels))
+        self.cache = RowCache(self.samples, len(labels), capacity)
         self.eliminates, self.gains = options.elimination != "none", np.empty(len(self.samples))
         self.ahead = min(AHEAD, capacity // 8)
 
@@ -156,10 +158,10 @@ class Solver:
         for owner in range(self.ranks.size):
             theirs = [n for n in numbers if n % self.ranks.size == owner]
             if theirs:
-                own = owner == self.ranks.rank
-                vectors = np.array([self.samples.row(n) for n in theirs] if own else
-                                   np.empty((len(theirs), self.cache.vectors.shape[1])))
-                found |= dict(zip(theirs, self.ranks.broadcast(vectors, owner, "rows")))
+                packed = (self.packing.pack([self.samples.vector(n) for n in theirs]) if owner == self.ranks.rank
+                          else np.empty(self.packing.count(theirs)))
+                packed = self.ranks.broadcast(packed, owner, "rows")
+                found |= dict(zip(theirs, self.packing.unpack(packed, theirs)))
         return found
 
     def _improve(self, up, i, low, j):
@@ -196,7 +198,9 @@ class Solver:
         """Return number -> kernel row from place ``first`` on, for samples outside the cache. Collective."""
         if not numbers:
             return {}
-        vectors, rows = self._features(numbers), np.empty((len(numbers), len(self.samples)))
-        self.cache.fill(np.array([vectors[n] for n in numbers]), np.arange(len(numbers)),
-                        np.full(len(numbers), first), rows)
+        found, rows = self._features(numbers), np.empty((len(numbers), len(self.samples)))
+        vectors = self.samples.store.shelf(len(numbers))
+        for place, number in enumerate(numbers):
+            vectors[place] = found[number]
+        self.cache.fill(vectors, np.arange(len(numbers)), np.full(len(numbers), first), rows)
         return dict(zip(numbers, rows))

@@ -79,8 +79,8 @@ def _train(given) -> int:
         return 0
     if given["output"]:
         save_classifier(given["output"], classifier)
-    supports = sum(len(machine.vectors) for machine in classifier.machines)
-    told = {"samples": len(rows), "classes": len(classifier.classes), "ranks": ranks.size,
+    supports = sum(len(machine.coefficients) for machine in classifier.machines)
+    told = {"samples": len(labels), "classes": len(classifier.classes), "ranks": ranks.size,
             "iterations": sum(solver.iterations for solver in solvers), "evaluations": int(evaluations),
             "bytes": int(sent), "support_vectors": supports, "sha256": classifier.sha256(),
             "objectives": [solver.objective for solver in solvers]}
@@ -107,8 +107,8 @@ def _predict(given) -> int:
     found = classifier.predict(rows)
     right = int((found == labels).sum())
     if given["json"]:
-        print(json.dumps({"labels": found.tolist(), "right": right, "samples": len(rows)}))
+        print(json.dumps({"labels": found.tolist(), "right": right, "samples": len(labels)}))
     else:
         print(*found, sep="\n")
-        print(f"{right} of {len(rows)} labels are as given ({right / len(rows):.2%})")
+        print(f"{right} of {len(labels)} labels are as given ({right / len(labels):.2%})")
     return 0

@@ -1,6 +1,7 @@
 """A support vector classifier with scikit-learn's interface."""
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -29,7 +30,7 @@ class SVC(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y):
         """Train. X: (n, features).  y: (n,), classes.  Collective. Raises ValueError for what cannot be trained."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr")
         check_classification_targets(y)
         if self.kernel not in NAMES:
             raise ValueError(f"the kernel {self.kernel!r} is none of {', '.join(NAMES)}")
@@ -39,15 +40,25 @@ class SVC(ClassifierMixin, BaseEstimator):
         self.classifier_, solvers = train_classifier(X, y, kernel, options, SvmRanks.of(self.comm))
         self.classes_ = self.classifier_.classes
         self.intercept_ = np.array([-machine.bias for machine in self.classifier_.machines])
-        self.support_vectors_ = np.unique(np.concatenate([m.vectors for m in self.classifier_.machines]), axis=0)
+        pairs = [np.flatnonzero(np.isin(y, self.classes_[list(pair)])) for pair in self.classifier_.pairs]
+        supports = [samples[solver.alpha > 0] for samples, solver in zip(pairs, solvers)]
+        self.support_ = np.unique(np.concatenate(supports))
+        self.support_vectors_ = X[self.support_]
         self.n_iter_ = np.array([solver.iterations for solver in solvers])
         return self
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's description of this estimator, which takes sparse matrices. Local."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _gamma(self, X) -> float:
         if self.gamma == "auto":
             return 1.0 / X.shape[1]
         if self.gamma == "scale":
-            return 1.0 / (X.shape[1] * X.var()) if X.var() else 1.0
+            variance = X.multiply(X).mean() - X.mean() ** 2 if issparse(X) else X.var()
+            return 1.0 / (X.shape[1] * variance) if variance else 1.0
         if isinstance(self.gamma, str):
             raise ValueError(f"gamma is {self.gamma!r}: give a number above 0, or 'scale' or 'auto'")
         return self.gamma
@@ -55,7 +66,7 @@ class SVC(ClassifierMixin, BaseEstimator):
     def decision_function(self, X):
         """Return, of two classes, (n,): above 0 for the second one; of more, (n, classes): the largest wins. Local."""
         check_is_fitted(self)
-        decisions = self.classifier_.decide(validate_data(self, X, dtype=np.float64, reset=False))
+        decisions = self.classifier_.decide(validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False))
         if len(self.classes_) == 2:
             return decisions[:, 0]
         return _ovr_decision_function(decisions > 0, decisions, len(self.classes_))
@@ -63,4 +74,4 @@ class SVC(ClassifierMixin, BaseEstimator):
     def predict(self, X):
         """Return the class of each row of X: (n,). Local."""
         check_is_fitted(self)
-        return self.classifier_.predict(validate_data(self, X, dtype=np.float64, reset=False))
+        return self.classifier_.predict(validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False))

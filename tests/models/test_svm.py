@@ -106,7 +106,7 @@ def test_libsvms_format(tmp_path):
     path = tmp_path / "samples"
     path.write_text("+1 1:0.5 3:-2e1  # a comment\n\n-1\n2 2:7\n")
     rows, labels = read_libsvm(path)
-    assert rows.tolist() == [[0.5, 0, -20], [0, 0, 0], [0, 7, 0]] and labels.tolist() == [1, -1, 2]
+    assert rows.toarray().tolist() == [[0.5, 0, -20], [0, 0, 0], [0, 7, 0]] and labels.tolist() == [1, -1, 2]
     assert read_libsvm(path, 5)[0].shape == (3, 5)
 
 

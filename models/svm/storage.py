@@ -1,0 +1,117 @@
+"""How samples are stored: dense, in blocks of 64, or as CSR, only what is not 0. A kernel value has the same bits in both.
+
+A vector is one sample's features: a row (width,), or of CSR the pair (columns, values).
+"""
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from kernels.svm import fast, sparse
+
+DENSE_FROM = 32
+"""CSR is used when fewer than one value of 32 is not 0. Then it is about as fast, and needs 16 times less memory."""
+
+
+def lean(rows):
+    """Return rows, (n, width) float64, as CSR if most of their values are 0, else as an array. Local."""
+    rows = csr_array(rows)
+    return rows if rows.nnz * DENSE_FROM < rows.shape[0] * rows.shape[1] else rows.toarray()
+
+
+def dense(rows):
+    """Return rows, an array or CSR, as an array. Local."""
+    return rows.toarray() if issparse(rows) else np.ascontiguousarray(rows)
+
+
+def stored(rows, kernel):
+    """Return the storage of rows: an array or CSR, (n, width) float64. Local."""
+    return (SparseStore if issparse(rows) else DenseStore)(rows, fast.numbers_of(kernel))
+
+
+class DenseStore:
+    """Rows as an array, in places that can be swapped. Local.  numbers: see ``fast.numbers_of``."""
+
+    def __init__(self, rows, numbers):
+        self.blocks, self.numbers, self.width = fast.in_blocks(rows), numbers, rows.shape[1]
+
+    def vector(self, place: int):
+        """Return the features of the sample at a place."""
+        return self.blocks[place // fast.BLOCK, :, place % fast.BLOCK].copy()
+
+    def swap(self, i: int, j: int):
+        """Swap the samples at two places."""
+        (a, k), (b, m) = divmod(i, fast.BLOCK), divmod(j, fast.BLOCK)
+        kept = self.blocks[a, :, k].copy()
+        self.blocks[a, :, k] = self.blocks[b, :, m]
+        self.blocks[b, :, m] = kept
+
+    def shelf(self, count: int):
+        """Return a place for ``count`` vectors."""
+        return np.empty((count, self.width))
+
+    def value(self, x, z) -> float:
+        """Return K of two vectors."""
+        return fast.kernel_value(*self.numbers, x, z)
+
+    def fill(self, vectors, slots, starts, stop: int, rows):
+        """Write K(vectors[s], sample i) to rows[s, i] for starts[s] <= i < stop, for each s of ``slots``."""
+        fast.fill_kernel_rows(*self.numbers, vectors, slots, self.blocks, starts, stop, rows)
+
+
+class SparseStore:
+    """Rows as CSR, in places that can be swapped; see ``DenseStore``. Local."""
+
+    def __init__(self, rows, numbers):
+        rows = csr_array(rows, copy=not rows.has_canonical_format)
+        rows.sum_duplicates()  # it also sorts the columns of each row
+        self.columns, self.values = rows.indices.astype(np.int64), np.ascontiguousarray(rows.data)
+        self.numbers, self.width = numbers, rows.shape[1]
+        self.starts, self.stops = rows.indptr[:-1].astype(np.int64), rows.indptr[1:].astype(np.int64)
+        self.spread = np.zeros(self.width)
+
+    def vector(self, place):
+        part = slice(self.starts[place], self.stops[place])
+        return self.columns[part].copy(), self.values[part].copy()
+
+    def swap(self, i, j):
+        for ends in (self.starts, self.stops):
+            ends[i], ends[j] = ends[j], ends[i]
+
+    def shelf(self, count):
+        return [None] * count
+
+    def value(self, x, z):
+        return sparse.kernel_value(*self.numbers, *x, *z)
+
+    def fill(self, vectors, slots, starts, stop, rows):
+        for slot in slots:
+            sparse.fill_kernel_row(*self.numbers, *vectors[slot], self.spread, self.columns, self.values, self.starts,
+                                   self.stops, starts[slot], stop, rows[slot])
+
+
+class VectorPacking:
+    """How vectors travel, in float64 numbers; all ranks know each sample's length. Local.
+
+    rows: all samples, an array or CSR.  A dense vector: its features. Of CSR: its columns, as bits, and its values.
+    """
+
+    def __init__(self, rows):
+        self.sparse, self.width = issparse(rows), rows.shape[1]
+        self.lengths = np.diff(rows.indptr).astype(np.int64) if self.sparse else None
+
+    def count(self, samples) -> int:
+        """Return how many numbers the vectors of these samples are."""
+        return 2 * int(self.lengths[samples].sum()) if self.sparse else len(samples) * self.width
+
+    def pack(self, vectors):
+        """Return vectors as one array."""
+        parts = [part.view(np.float64) for vector in vectors for part in vector] if self.sparse else vectors
+        return np.concatenate(parts)
+
+    def unpack(self, array, samples) -> list:
+        """Return the vectors of these samples from ``pack``'s array."""
+        if not self.sparse:
+            return list(array.reshape(-1, self.width))
+        cuts = np.cumsum(np.repeat(self.lengths[samples], 2))
+        parts = np.split(array, cuts[:-1])
+        return [(columns.view(np.int64), values) for columns, values in zip(parts[::2], parts[1::2])]
