@@ -17,5 +17,8 @@ from refimpl.torch.data import TorchData, TorchStream
 from refimpl.torch.initial import Normal
 from refimpl.torch.model import TorchModel
 from refimpl.torch.tensors import Microbatch
+from refimpl.torch.trainer import TorchTrainer
 
-__all__ = ["Microbatch", "Normal", "TorchData", "TorchModel", "TorchStream"]
+Trainer = TorchTrainer
+
+__all__ = ["Microbatch", "Normal", "TorchData", "TorchModel", "TorchStream", "TorchTrainer", "Trainer"]

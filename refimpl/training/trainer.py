@@ -12,6 +12,7 @@ from refimpl.plan.codecs import check_codecs
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.checked.data import CheckedData
 from refimpl.training.checked.model import CheckedModel
+from refimpl.training.checked.targets import Targets
 from refimpl.training.checked.values import check_variables
 from refimpl.training.consistency.check import check_consistency
 from refimpl.training.consistency.synchronous import Reading, Synchronous
@@ -106,6 +107,12 @@ class Trainer:
     def plan(self) -> Plan:
         """The plan that the parameters follow; a partition search changes it. Local."""
         return self.parameters.plan
+
+    def take(self, data):
+        """Train on other data from the next step on, of as many microbatches. Collective. Raises CollectiveError."""
+        agree_on(self.comm, self.comm.together(lambda: {"data": data.fingerprint}))
+        self.data, self.checked_data, self.ahead = data, CheckedData(data), {}
+        self.consistency.targets, self.checked_model.first = Targets(self.comm), True
 
     def train_step(self) -> dict:
         """Do one step; return its metrics, the same on every rank but for seconds and bytes. Collective."""

@@ -146,7 +146,10 @@ class Synchronous:
         return ExactSum(loss).value(), norm_of(ExactSum(squares))
 
     def update(self, number, reduced, scale) -> float:
-        """Let the optimizer update what this rank keeps; return the learning rate. Collective."""
+        """Let the optimizer update what this rank keeps; return the learning rate. Collective.
+
+        A training whose loop is the user's has another one in its place, which keeps the sums for later.
+        """
         if self.before_update is not None:
             self.before_update(reduced)
         return update_shards(self.options, number, reduced, scale, self.parameters.plan.microbatches, self.comm,
