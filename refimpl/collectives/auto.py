@@ -1,12 +1,15 @@
 """Choose an allreduce: the algorithm that is predicted to be fastest on the network, of those that keep the bits."""
 
 from dataclasses import dataclass
+from statistics import median
 
-from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, MACHINE_TREES, by_machine, make_schedule
+from refimpl.collectives.choose import ALGORITHMS, AUTO_ON, CANONICAL_TREES, MACHINE_TREES, by_machine, make_schedule
 from refimpl.collectives.links.named import star_of
 from refimpl.collectives.prove import prove
 from refimpl.collectives.running.segments import segments_of
+from refimpl.collectives.simulation.graph import GraphNetwork
 from refimpl.collectives.simulation.network import Network
+from refimpl.collectives.simulation.places import ways_of
 from refimpl.collectives.simulation.simulate import seconds_of
 from refimpl.collectives.units import size_name
 from refimpl.gradients import cover, leaves_of
@@ -16,6 +19,9 @@ MOST_FOR_TREES = 12
 """Nodes of the microbatch tree that machines begin with, one each at least: to pack for more takes too long."""
 DIFFERENT = 0.8
 """The slowest card's part of the fastest's rate up to which trees are considered; a measurement may err by so much."""
+
+WRONG = 0.7
+"""The part of what a network's description says that a link carries at least, or the choice warns of it."""
 
 
 @dataclass(frozen=True)
@@ -33,33 +39,65 @@ class AllreduceChoice:
 
 
 def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machines, network: Network | None,
-                     shared_memory: bool = True) -> AllreduceChoice:
+                     shared_memory: bool = True, links: str = "") -> AllreduceChoice:
     """Choose for ``leaves`` microbatches and a vector of ``elements`` of ``itemsize`` bytes on these machines. Local.
 
     Deterministic: ranks that hand in the same network choose the same.  network: what calibrate measured; None where
     all ranks share one machine, which needs no prediction: they read each other's arrays in place, unless
-    ``shared_memory`` is not to be used.  Raises ValueError if network is of other machines, or None where there are
-    several.
+    ``shared_memory`` is not to be used.  links: the name of a network whose links alone are to be used, each rank a
+    machine; it says which links there are, and ``network`` how fast they are.
+    Raises ValueError if network is of other machines, or None where there are several, or does not fit ``links``.
     """
     ranks = sum(map(len, machines))
+    if links:
+        return _on_links(links, leaves, elements, itemsize, machines, network)
     if len(machines) == 1:
         return AllreduceChoice("direct", {}, {"direct": True}, _one_machine(ranks, shared_memory))
     if network is None or network.machines != machines:
         raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(comm)")
-    predicted, canonical = {}, {}
-    for name in (*ALGORITHMS, *_trees_for(network, leaves)):
-        if name == "hierarchical" and len(machines) == ranks:
-            continue  # no machine has several ranks
-        try:
-            schedule = make_schedule(name, ranks, leaves, machines=machines if by_machine(name) else None)
-        except (ValueError, ArithmeticError):  # it cannot serve these numbers, or no packing of trees is proved
-            continue
-        canonical[name] = prove(schedule).canonical
-        segments = segments_of(schedule, elements, itemsize, len(machines))
-        predicted[name] = seconds_of(schedule, network, elements, itemsize, segments)
-    best = min(filter(canonical.get, predicted), key=predicted.get)  # the first of equals: direct is always among them
+    best, predicted, canonical = _fastest((*ALGORITHMS, *_trees_for(network, leaves)), leaves, elements, itemsize, network)
     reason = _reason(best, predicted, canonical, elements * itemsize, network)
     return AllreduceChoice(best, predicted, canonical, reason)
+
+
+def _fastest(names, leaves, elements, itemsize, network):
+    """Return (the fastest canonical one, name -> seconds, name -> whether canonical) of algorithms that can serve."""
+    predicted, canonical, machines = {}, {}, network.machines
+    for name in names:
+        if name == "hierarchical" and len(machines) == network.ranks:
+            continue  # no machine has several ranks
+        try:
+            schedule = make_schedule(name, network.ranks, leaves, machines=machines if by_machine(name) else None)
+            segments = segments_of(schedule, elements, itemsize, len(machines))
+            predicted[name] = seconds_of(schedule, network, elements, itemsize, segments)
+        except (ValueError, ArithmeticError):  # it cannot serve these numbers or links, or no packing is proved
+            continue
+        canonical[name] = prove(schedule).canonical
+    best = min(filter(canonical.get, predicted), key=predicted.get, default=None)  # the first of equals
+    return best, predicted, canonical
+
+
+def _on_links(name, leaves, elements, itemsize, machines, measured):
+    """Choose of the algorithms that send only where a link, or switches, join two ranks."""
+    from refimpl.collectives.links import named_links  # SciPy takes its time to load
+
+    links, wish = named_links(name), f"--allreduce {AUTO_ON}{name}"
+    if measured is None or not measured.links or len(machines) < measured.ranks or links.ranks != measured.ranks:
+        raise ValueError(f"{wish}: each of the network's {links.ranks} ranks must be a machine of one rank, and at most "
+                         f"12 machines are measured link by link. There are {sum(map(len, machines))} ranks on "
+                         f"{len(machines)} machines. Leave :{name} out, or name an algorithm")
+    carried = {(a, b): measured.links[a][b] / float(min(map(links.rates.get, zip(way, way[1:]))))
+               for (a, b), way in ways_of(links).items()}
+    unit = median(carried.values())
+    network = GraphNetwork(links, unit, measured.latency, measured.reduction, measured.overhead)
+    best, predicted, canonical = _fastest((*ALGORITHMS, CANONICAL_TREES + name), leaves, elements, itemsize, network)
+    if best is None:
+        raise ValueError(f"{wish}: no canonical algorithm keeps to these links, and no trees were packed for {leaves} "
+                         "microbatches; name trees:NETWORK, which adds in another order")
+    lines = [_reason(best, predicted, canonical, elements * itemsize, network), *_matrix(measured)]
+    lines += [f"link {a} to {b} carries {part / unit:.2f} of what {name} says: correct the network, or look at the cable"
+              for (a, b), part in carried.items() if not WRONG <= part / unit <= 1 / WRONG]
+    return AllreduceChoice(best, predicted, canonical, "\n".join(lines))
 
 
 def _trees_for(network, leaves) -> list[str]:
@@ -97,16 +135,15 @@ def _reason(best, predicted, canonical, size, network) -> str:
     for name in sorted(predicted, key=predicted.get):
         note = "canonical" if canonical[name] else "not canonical: not taken"
         lines.append(f"  {'*' if name == best else ' '} {name:{width}} {predicted[name] * 1e3:10.3f} ms  {note}")
-    if _differ(network) and not any("trees:" in name for name in predicted):
+    if not any("trees:" in name for name in predicted) and _differ(network):
         lines.append(f"cards differ, but no trees were packed for them: machines begin with more than {MOST_FOR_TREES} "
                      "partial sums, or no packing was proved to be the best")
-    return "\n".join(lines + _table(network))
+    table = _matrix(network) if isinstance(network, Network) and network.links and _differ(network) else []
+    return "\n".join(lines + table)
 
 
-def _table(network) -> list[str]:
-    """Return lines with the rate of each link, where cards differ and each link was measured."""
-    if not network.links or not _differ(network):
-        return []
+def _matrix(network) -> list[str]:
+    """Return lines with the measured rate of each link."""
     rows = ["  " + "".join(f"{speed / 125e3:8.4g}" if speed else "       -" for speed in row) for row in network.links]
     return ["links, Mbit/s, a row for each machine that sends:", *rows]
 

@@ -25,6 +25,8 @@ ALGORITHMS["recursive-doubling"] = recursive_doubling
 
 TREES, CANONICAL_TREES, MACHINE_TREES = "trees:", "canonical-trees:", "hierarchical-trees:"
 """What the names of allreduces over packed trees begin with; the name of a network follows, see ``links.NAMED``."""
+AUTO_ON = "auto:"
+"""What the wish begins with to choose for a network's links; its name follows. A plan names what was chosen."""
 
 
 def by_machine(algorithm: str) -> bool:

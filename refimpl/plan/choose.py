@@ -15,6 +15,7 @@ import numpy as np
 
 from models.layer import Layer
 from refimpl.collectives.auto import choose_algorithm
+from refimpl.collectives.choose import AUTO_ON
 from refimpl.collectives.simulation.network import Network
 from refimpl.gradients import Layout
 from refimpl.plan.partitions.balance import imbalance, owner_loads
@@ -151,6 +152,9 @@ def _improve(variables, trial, chosen):
 def _algorithm(variables, allreduce, network, microbatches):
     """Return the algorithm: as named, or what is predicted fastest for all dense variables (else for all)."""
     layout = Layout.of([v for v in variables if not v.sparse] or variables)
+    if allreduce.startswith(AUTO_ON):
+        raise ValueError(f"--allreduce {allreduce} is chosen by train where the architecture is named (--architecture "
+                         "hybrid): what a plan costs is predicted by cards")
     if allreduce != "auto":
         return allreduce
     itemsize = np.dtype(layout.dtype).itemsize

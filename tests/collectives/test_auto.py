@@ -3,8 +3,11 @@
 import pytest
 
 from refimpl.collectives import make_schedule, prove
+from refimpl.collectives.algorithms.halves import one_node_each
 from refimpl.collectives.auto import choose_algorithm
+from refimpl.collectives.links import named_links, pack_canonical
 from refimpl.collectives.simulation.network import Network
+from refimpl.collectives.simulation.places import ways_of
 from refimpl.transport.machines import in_blocks
 
 
@@ -67,6 +70,47 @@ def test_trees_are_taken_where_cards_differ_and_keep_the_bits():
     alike = (25e6, 21e6, 22e6, 25e6)  # a measurement may err so much
     choice = choose_algorithm(8, 1 << 22, 4, in_blocks(4, 1), Network(in_blocks(4, 1), 50e-6, alike, alike))
     assert not any("trees:" in name for name in choice.predicted)
+
+
+def wired(name, slower=None, joined=12.5e6, other=4e9):
+    """Return what is measured of machines with cables, and fast cards for the words of those without one."""
+    links = named_links(name)
+    rates = [[0.0 if a == b else float(links.rates.get((a, b), 0)) * joined / (1 + ((a, b) == slower)) or other
+              for b in range(links.ranks)] for a in range(links.ranks)]
+    cards = tuple(map(max, rates))
+    return Network(in_blocks(links.ranks, 1), 50e-6, cards, cards, links=tuple(map(tuple, rates)))
+
+
+@pytest.mark.parametrize("name, others", [("dgx-1v:0,1,4", 3), ("mesh-2x3", 0), ("star-2,2,1", 9)])
+def test_of_a_network_only_its_links_are_used(name, others):
+    links = named_links(name)
+    machines, ways = in_blocks(links.ranks, 1), ways_of(links)
+    choice = choose_algorithm(links.ranks, 1 << 22, 4, machines, wired(name) if others < 9 else Network(
+        machines, 50e-6, 25e6, 25e6, links=((0, 25e6, 12.5e6), (25e6, 0, 12.5e6), (12.5e6, 12.5e6, 0))), links=name)
+    assert choice.algorithm == f"canonical-trees:{name}" and choice.canonical[choice.algorithm]
+    assert "carries" not in choice.reason and (others == 9 or len(choice.predicted) == 1 + others)
+    for algorithm in choice.predicted:
+        rounds = make_schedule(algorithm, links.ranks, links.ranks).rounds
+        assert {(t.source, t.destination) for step in rounds for t in step.transfers} <= {*ways}
+    best = (1 << 24) / (12.5e6 * float(pack_canonical(links, one_node_each(links.ranks)).best))
+    assert best < choice.predicted[choice.algorithm] < 1.25 * best
+
+
+def test_a_link_that_is_slower_than_its_network_says_is_named():
+    choice = choose_algorithm(3, 100, 4, in_blocks(3, 1), wired("dgx-1v:0,1,4", slower=(0, 2)), links="dgx-1v:0,1,4")
+    assert choice.reason.splitlines()[-1] == (
+        "link 0 to 2 carries 0.50 of what dgx-1v:0,1,4 says: correct the network, or look at the cable")
+    assert "         -     100     100\n       100       - 3.2e+04\n       200 3.2e+04       -" in choice.reason
+
+
+@pytest.mark.parametrize("machines, network, why", [
+    (in_blocks(3, 1), wired("ring-3"), "network's 4 ranks .* 3 ranks on 3 machines. Leave :ring-4 out"),
+    (in_blocks(4, 2), Network(in_blocks(4, 2), 0, 1, 1, links=((0, 1), (1, 0))), "4 ranks on 2 machines"),
+    (in_blocks(4, 4), None, "4 ranks on 1 machines"),
+    (in_blocks(4, 1), Network(in_blocks(4, 1), 0, 1, 1), "measured link by link")])
+def test_a_network_of_others_is_refused(machines, network, why):
+    with pytest.raises(ValueError, match=why):
+        choose_algorithm(4, 10, 4, machines, network, links="ring-4")
 
 
 def test_hierarchical_is_taken_where_machines_have_several_ranks():

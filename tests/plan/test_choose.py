@@ -156,6 +156,11 @@ def test_the_seconds_of_a_server_by_hand():
     assert seconds_of(together, net) == pytest.approx(2 * seconds_of(traffic, net) - sum(own.values()))
 
 
+def test_an_allreduce_on_cables_is_chosen_where_the_architecture_is_named():
+    with pytest.raises(ValueError, match="auto:ring-4 is chosen by train where the architecture is named"):
+        choose_plan([TABLE, WEIGHT], spread(4, 1.0), network(4), 4, allreduce="auto:ring-4")
+
+
 def test_times_of_an_allreduce_are_simulated_at_powers_of_two_and_lie_between():
     net = network(4, 2)
     time = AllreduceTime("hierarchical", net, 8, 4)

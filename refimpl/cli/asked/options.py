@@ -10,7 +10,7 @@ from models.own import DEFAULTS as OWN
 from models.registry import MODELS, entries, is_own
 from refimpl.cli.asked.parser import none_of
 from refimpl.cli.asked.values import nonempty, real, slowed, whole
-from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, MACHINE_TREES, TREES
+from refimpl.collectives.choose import ALGORITHMS, AUTO_ON, CANONICAL_TREES, MACHINE_TREES, TREES
 from refimpl.collectives.schedule import NCCL
 from refimpl.plain.consistencies import CONSISTENCIES, DECENTRALISED
 from refimpl.plain.corrections import CORRECTIONS
@@ -176,7 +176,7 @@ def add_travel_options(how):
                      help="spread partitions over the owners by bytes (default), or by how often their rows are pulled")
     how.add_argument("--allreduce", type=_allreduce, metavar="ALGORITHM",
                      help="schedule that sums dense gradients (default auto: the canonical one with the shortest "
-                          "predicted time): "
+                          f"predicted time; {AUTO_ON}NETWORK: the same where only a network's links are used): "
                           f"{', '.join(REDUCERS)}, {TREES}NETWORK, {CANONICAL_TREES}NETWORK (see collectives trees), "
                           f"{MACHINE_TREES}NETWORK, between machines of several ranks")
     how.add_argument("--transport", choices=TRANSPORTS,
@@ -248,7 +248,7 @@ def _consistency(text: str) -> str:
 
 
 def _allreduce(text):
-    packed = TREES, CANONICAL_TREES, MACHINE_TREES
+    packed = TREES, CANONICAL_TREES, MACHINE_TREES, AUTO_ON
     if text not in REDUCERS and not text.startswith(packed):
         raise argparse.ArgumentTypeError(none_of(text, (*REDUCERS, *(f"{name}NETWORK" for name in packed))))
     return text

@@ -10,7 +10,7 @@ import numpy as np
 
 from models.layer import layers_of
 from refimpl.collectives.auto import choose_algorithm
-from refimpl.collectives.choose import make_schedule
+from refimpl.collectives.choose import AUTO_ON, make_schedule
 from refimpl.collectives.simulation.calibrate import network_of
 from refimpl.plan import make_plan
 from refimpl.plan.partitions.balance import by_popularity
@@ -86,7 +86,8 @@ class Planning:
     def _of_architecture(self):
         """Return the plan of a named architecture. Collective."""
         options, comm = self.options, self.comm
-        allreduce = self._allreduce() if options.allreduce == AUTO else options.allreduce
+        asked = options.allreduce
+        allreduce = self._allreduce() if asked == AUTO or asked.startswith(AUTO_ON) else asked
         return comm.together(lambda: make_plan(
             self.variables, options.architecture, comm.size, self.data.microbatches, allreduce=allreduce,
             sparse_as_dense=options.sparse_as_dense, shard_optimizer=options.shard_optimizer, machines=comm.machines,
@@ -102,14 +103,16 @@ class Planning:
                                                  options.shard_optimizer), (ValueError,))
         if layout is None:
             return AUTO
-        if comm.device_transport is not None and (len(comm.machines) == 1 or comm.device_transport.name == "nccl"):
+        links = options.allreduce.partition(":")[2]
+        device = None if links else comm.device_transport
+        if device is not None and (len(comm.machines) == 1 or device.name == "nccl"):
             algorithm, reason = between_gpus(comm.machines, microbatches)
         else:
             network = self._network() if len(comm.machines) > 1 else None
 
             def choose():
                 choice = choose_algorithm(microbatches, layout.size, np.dtype(layout.dtype).itemsize, comm.machines,
-                                          network, shared_memory=options.shared_memory)
+                                          network, options.shared_memory, links)
                 return choice.algorithm, choice.reason
 
             algorithm, reason = self._once(choose)
