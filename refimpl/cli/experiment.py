@@ -1,8 +1,7 @@
-"""Run an experiment: the paper's, training without barriers, a mesh, packed trees, a channel; what is done already is kept.
+"""Run an experiment: the paper's, without barriers, a mesh, trees, a channel, compression; what is done is kept.
 
-python -m refimpl experiment {parallax,consistency,mesh,trees,channel} [--quick]: trainings that are done, with the same
-settings and code, are kept, and a report of parts keeps those of earlier runs, so that it can be interrupted and
-started again.
+python -m refimpl experiment NAME [--quick]: trainings that are done, with the same settings and code, are kept, and a
+report of parts keeps those of earlier runs, so that it can be interrupted and started again.
 """
 
 import importlib
@@ -11,7 +10,7 @@ from functools import partial
 
 from refimpl.cli.told.tables import console, table_of
 from refimpl.cli.asked.values import nonempty
-from refimpl.experiments import channel, mesh, trees
+from refimpl.experiments import channel, compression, mesh, trees
 from refimpl.experiments.cells.report import WORDS, opened, run_studies
 from refimpl.experiments.parallax import EXPERIMENTS
 
@@ -30,12 +29,17 @@ ABOUT = {
               "Pack trees into every allocation of a DGX-1P and a DGX-1V, compare them with the best rings, and sum "
               "over emulated machines that are wired so.", "allocations of at most 5 GPUs; 3 over machines"),
     "channel": ("a tensor channel beside gRPC and MPI's messages",
-                "Send tensors of 8 B to 64 MiB through a tensor channel, by MPI's messages and by gRPC, on one machine and "
-                "between two emulated ones.", "three sizes, few turns"),
+                "Send tensors of 8 B to 64 MiB through a tensor channel, by MPI's messages and by gRPC, on one machine "
+                "and between two emulated ones.", "three sizes, few turns"),
+    "compression": ("encoded gradients beside float32 and PyTorch's hooks",
+                    "Train with encoded gradients, with float32 and with PyTorch's fp16 and PowerSGD hooks in turns on "
+                    "emulated machines: the parts of a step, and bytes until a held-out loss.", "one rate, few steps"),
 }
 """Experiment -> (its help, what it does, what --quick does)."""
-PARTS = {"parallax": EXPERIMENTS, "mesh": mesh.PARTS, "trees": (*trees.PARTS, trees.PACKETS), "channel": channel.PARTS}
+PARTS = {"parallax": EXPERIMENTS, "mesh": mesh.PARTS, "trees": (*trees.PARTS, trees.PACKETS), "channel": channel.PARTS,
+         "compression": compression.PARTS}
 """Experiment -> the parts of its report."""
+_PACKAGES = {"mesh": mesh, "trees": trees, "channel": channel, "compression": compression}
 HELP = f"an experiment: {', '.join(ABOUT)}"
 REFUSALS = (ValueError, OSError, RuntimeError)  # ClusterError and LaunchError are RuntimeErrors
 
@@ -78,7 +82,7 @@ def _consistency(given):
 
 
 def _parts(given):
-    name, head = given["name"], {"mesh": mesh, "trees": trees, "channel": channel}[given["name"]].HEAD
+    name, head = given["name"], _PACKAGES[given["name"]].HEAD
     studies = {part: partial(_study, name, part, given["quick"]) for part in PARTS[name]}
     return show(*run_studies(opened(given["output"]), studies, given.get("only") or studies, lambda: head,
                              quick=given["quick"]))
@@ -86,7 +90,8 @@ def _parts(given):
 
 def _study(name, part, quick):
     """Return what a part found: of a module of its own, or of one that is told which part it is."""
-    module = {"channel": "sweep", "trees": part if part == trees.PACKETS else "study"}.get(name, part)
+    module = {"channel": "sweep", "compression": "study",
+              "trees": part if part == trees.PACKETS else "study"}.get(name, part)
     study = importlib.import_module(f"refimpl.experiments.{name}.{module}").study
     return study(quick) if module == part else study(part, quick)
 

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any, Callable
 
 import torch
+from torch import distributed
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn import functional
 
 from kernels.random import key_of
@@ -150,8 +152,22 @@ class Replica:
 
 
 class DdpReplica(Replica):
-    """A rank's replica under DistributedDataParallel: its step is collective, with ``distributed`` joined."""
+    """A rank's replica under DistributedDataParallel: its step is collective, with ``distributed`` joined.
+
+    hook: "fp16" or "powersgd", PyTorch's hooks that encode gradients; "" for none.  alone: it trains by itself.
+    """
+
+    def __init__(self, work: Work, data, rank: int = 0, hook: str = "", alone: bool = False):
+        own = [distributed.get_rank()]
+        self.hook, self.group = hook, distributed.new_group(own, use_local_synchronization=True) if alone else None
+        super().__init__(work, data, rank)
 
     def spread_out(self):
-        return torch.nn.parallel.DistributedDataParallel(self.module, init_sync=False, forward_sync_buffers=False,
-                                                         gradient_as_bucket_view=True)
+        spread = torch.nn.parallel.DistributedDataParallel(self.module, init_sync=False, forward_sync_buffers=False,
+                                                           gradient_as_bucket_view=True, process_group=self.group)
+        if self.hook == "fp16":
+            spread.register_comm_hook(self.group, default_hooks.fp16_compress_hook)
+        elif self.hook == "powersgd":
+            state = powerSGD_hook.PowerSGDState(self.group, matrix_approximation_rank=2, start_powerSGD_iter=2)
+            spread.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        return spread

@@ -1,0 +1,33 @@
+"""Encoded gradients beside float32 and beside PyTorch's hooks: seconds, bytes, and steps to a held-out loss."""
+
+from models.recipe import Recipe
+
+MACHINES, RATE = 4, "200mbit"
+"""Machines of one rank, and the rate of their cards at which bf16 has an aim."""
+RECIPES = {
+    "vgg": Recipe("vgg", "digits", sizes={"connected": (2048, 2048), "augment": 0}, microbatches=MACHINES),
+    "cnn": Recipe("cnn", "digits", sizes={"augment": 0}, microbatches=MACHINES, microbatch_size=16),
+    "lm": Recipe("lm", "shakespeare", microbatches=MACHINES, heldout=2000),
+}
+"""Part of the report -> what is trained: nearly all of the first is dense weights, nearly all of the second is
+computation, and most bytes of the third are rows."""
+PARTS = tuple(RECIPES)
+BASE, DDP = "float32", "DDP float32"
+CODECS = {BASE: {}, "bf16": {"dense": "bf16"}, "fp16": {"dense": "fp16"}, "integers:16": {"dense": "integers:16"},
+          "integers:8": {"dense": "integers:8"}, "topk:0.01": {"dense": "topk:0.01"}}
+"""Ours -> what ``--codec`` says."""
+HOOKS = {DDP: "", "DDP fp16 hook": "fp16", "DDP PowerSGD, rank 2": "powersgd"}
+"""PyTorch's -> its hook."""
+HEAD = f"""# Fewer bytes: does it pay?
+
+{MACHINES} emulated machines of one rank train with and without encoded gradients, beside PyTorch's
+DistributedDataParallel over gloo and its hooks, in the same processes, step by step in turns. All ranks share the cores
+of this machine. The 16-bit baseline is bf16, and PyTorch's fp16 hook.
+
+- **computation**: processor's seconds of a step of a rank without other ranks, update included, in float32
+- **coding**: what such a step takes more with the codec
+- **bytes**: of the busiest card in a step, headers included; **line**: their seconds at the card's rate
+- **rest**: what a step took beyond these: waiting for a core or for other ranks, merging, copies, less what overlaps
+- **steps**, **MB**: until the held-out loss is at most that of float32 after three quarters of the steps, and the bytes
+  of so many steps; "-": not reached, or not measured. PyTorch's networks start from other values
+"""
