@@ -18,7 +18,7 @@ from refimpl.plan.partitions.parts import rows_of
 from refimpl.plan.strategy import Strategy
 from refimpl.server import Holding
 from refimpl.strategies.allreduce import AllreduceExchange, allreduce_bytes
-from refimpl.strategies.owned_dense import Piece, collect_pieces
+from refimpl.strategies.blocks import blocks_of
 from refimpl.transport.some_ranks import SomeRanks
 
 
@@ -92,13 +92,13 @@ class ColumnsExchange(AllreduceExchange):
     def part(self, variable):
         return self.shards[variable.name].variable
 
-    def collect(self, name, slot, everyone, phase):
-        shard, me = self.shards[name], self.ranks.rank
-        group, rows = self.mesh.group(me), shard.variable.shape[0]
-        pieces = [Piece(rank, shard.variable.whole, range(member * rows, (member + 1) * rows))
-                  for member, rank in enumerate(group)]
-        return collect_pieces(self.ranks, self.xp, pieces, shard.array(slot), [r for r in group if everyone or r == 0],
-                              phase)
+    def blocks(self, name, slot, takers, phase):
+        shard, mesh, rows = self.shards[name], self.mesh, self.shards[name].variable.shape[0]
+
+        def sources(taker):
+            return {rank: [range(member * rows, (member + 1) * rows)] for member, rank in enumerate(mesh.group(taker))}
+
+        return blocks_of(self.ranks, self.xp, shard.variable.whole, shard.array(slot), sources, takers, phase)
 
     def kept(self, name):
         part = self.shards[name].variable

@@ -4,12 +4,13 @@ An exchange does not know the optimizer. It returns this rank's part of each sum
 and updates the variable. So the mathematics cannot depend on the strategy (I3).
 """
 
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 from kernels.random import key_of
 from models import Variable
 from refimpl.gradients import DenseTree, RowTree, ScaledTree
 from refimpl.server import Holding, ReducedGradient, Shard
+from refimpl.strategies.blocks import table_shape
 
 
 class Exchange:
@@ -95,8 +96,9 @@ class Exchange:
         """Exchange and sum the added gradients; return this rank's parts of the sums. Collective."""
         raise NotImplementedError
 
-    def collect(self, name: str, slot: str | None, everyone: bool, phase: str) -> Any:
-        """Return a whole variable (slot None) or state array on rank 0, or on all ranks (else None). Collective."""
+    def blocks(self, name: str, slot: str | None, takers, phase: str) -> Iterator[tuple[int, Any]]:
+        """Yield a whole variable (slot None) or state array in blocks, see ``strategies.blocks.blocks_of``. Collective.
+        """
         raise NotImplementedError
 
     def kept(self, name: str) -> list[Holding]:
@@ -119,8 +121,9 @@ class Replicas(Exchange):
 
     replicated = True
 
-    def collect(self, name, slot, everyone, phase):
-        return self.shards[name].array(slot) if everyone or self.comm.rank == 0 else None
+    def blocks(self, name, slot, takers, phase):
+        array = self.shards[name].array(slot)
+        yield 0, array.reshape(table_shape(self.shards[name].variable)) if self.comm.rank in takers else None
 
     def kept(self, name):
         return [Holding(self.shards[name], None, alone=False)]

@@ -144,12 +144,10 @@ class HotRowsExchange(Exchange):
     def push(self):
         return [piece for exchange in (self.cold, *self.replicas) for piece in exchange.push()]
 
-    def collect(self, name, slot, everyone, phase):
-        rest = self.cold.collect(name, slot, everyone, phase)
-        if rest is None:
-            return None
-        rows = self.shards[name, "hot"].array(slot)
-        return array_module(rows).concatenate([rows, rest])
+    def blocks(self, name, slot, takers, phase):
+        yield from self.replica_of[name].blocks(name, slot, takers, phase)
+        for first, rows in self.cold.blocks(name, slot, takers, phase):
+            yield self.hot[name] + first, rows
 
     def kept(self, name):
         hot, ((shard, rows, alone),) = self.hot[name], self.cold.kept(name)

@@ -20,6 +20,7 @@ from refimpl.plan.partitions.parts import rows_of
 from refimpl.plan.strategy import Strategy
 from refimpl.server import Holding, ReducedGradient, Shard
 from refimpl.server.dense import DenseServer, LocalDenseAggregation
+from refimpl.strategies.blocks import blocks_of
 from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.served_bytes import across, inside, nodes_pushed
 
@@ -144,30 +145,12 @@ class OwnedDenseExchange(Exchange):
             first += size
         return reduced
 
-    def collect(self, name, slot, everyone, phase):
+    def blocks(self, name, slot, takers, phase):
         pieces = [piece for piece in self.pieces if piece.variable.name == name]
-        here = self.shards[name].array(slot) if name in self.mine else None
-        return collect_pieces(self.comm, self.xp, pieces, here, range(self.comm.size) if everyone else [0], phase)
+        mine = self.shards[name].array(slot) if name in self.mine else None
+        return blocks_of(self.comm, self.xp, pieces[0].variable, mine,
+                         lambda _: {piece.owner: [piece.rows] for piece in pieces}, takers, phase)
 
     def kept(self, name):
         piece = self.mine.get(name)
         return [Holding(self.shards[name], None if piece.is_whole else [piece.rows], alone=True)] if piece else []
-
-
-def collect_pieces(comm, xp, pieces: list[Piece], mine, takers, phase: str):
-    """Return a whole array from its pieces, one for each owner, on the takers; elsewhere None. Collective.
-
-    mine: this rank's piece; None: it owns none.  A taker that owns the only piece gets it without a copy.
-    """
-    me, name = comm.rank, pieces[0].variable.name
-    sends = [(r, mine, {name: mine.size}) for r in takers if r != me] if mine is not None else []
-    whole, receives = mine, []
-    if me in takers and [piece.owner for piece in pieces] != [me]:
-        whole = xp.empty(pieces[0].variable.shape, pieces[0].variable.dtype)
-        for piece in pieces:
-            if piece.owner == me:
-                piece.of(whole)[...] = mine
-            else:
-                receives.append((piece.owner, piece.of(whole), {name: piece.size}))
-    comm.exchange(sends, receives, phase, "dense")
-    return whole if me in takers else None

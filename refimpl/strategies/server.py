@@ -19,6 +19,7 @@ from refimpl.server.moves import moves_of
 from refimpl.server.partition import row_bytes
 from refimpl.server.rounds import partitions_a_round
 from refimpl.server.rows import RowServer
+from refimpl.strategies.blocks import blocks_of
 from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.served_bytes import pull_rows, push_rows
 
@@ -121,26 +122,11 @@ class ServedRowsExchange(Exchange):
         """Return the sums of the rows that this rank owns, one for each round of its partitions."""
         return list(self.server.push(self.gradients.take()))
 
-    def collect(self, name, slot, everyone, phase):
-        parts, variable = self.partitionings[name], self.shards[name].variable
-        mine, ranks = self.shards[name].array(slot), range(self.comm.size)
-        takers = [r for r in (ranks if everyone else [0]) if r != self.comm.rank]
-        sends = [(r, mine, {name: mine.size}) for r in takers]
-        if self.comm.rank != 0 and not everyone:
-            self.comm.exchange(sends, [], phase, "rows")
-            return None
-        xp = array_module(mine)
-        tables = {r: xp.empty((parts.rows_owned(r), variable.shape[1]), mine.dtype) for r in ranks}
-        tables[self.comm.rank] = mine
-        self.comm.exchange(sends, [(r, t, {name: t.size}) for r, t in tables.items() if r != self.comm.rank], phase,
-                           "rows")
-        whole = xp.empty(variable.shape, mine.dtype)
-        for rank, table in tables.items():
-            first = 0
-            for rows in map(parts.rows_of_partition, parts.partitions_of(rank)):
-                whole[rows.start:rows.stop:rows.step] = table[first:first + len(rows)]
-                first += len(rows)
-        return whole
+    def blocks(self, name, slot, takers, phase):
+        shard, parts = self.shards[name], self.partitionings[name]
+        owned = {r: list(map(parts.rows_of_partition, parts.partitions_of(r))) for r in range(self.comm.size)}
+        mine = shard.array(slot)
+        return blocks_of(self.comm, array_module(mine), shard.variable, mine, lambda _: owned, takers, phase)
 
     def kept(self, name):
         parts = self.partitionings[name]

@@ -7,6 +7,7 @@ from kernels.update import initial_state
 from refimpl.collectives.units import size_name
 from refimpl.plan import Plan
 from refimpl.plan.buckets import buckets_of
+from refimpl.strategies.blocks import assembled
 from refimpl.training.device import memory_for
 from refimpl.training.step.arriving import Wanted, wanted_rows
 from refimpl.transport import Communicator
@@ -55,7 +56,12 @@ class Parameters:
 
     def collect(self, name: str, slot: str | None = None, everyone: bool = False, phase: str = "collect"):
         """Return a whole variable (slot None) or state array on rank 0, or on everyone; else None. Collective."""
-        return self.exchange_of[name].collect(name, slot, everyone, phase)
+        variable = next(v for v in self.variables if v.name == name)
+        return assembled(self.blocks(name, slot, range(self.comm.size) if everyone else [0], phase), variable)
+
+    def blocks(self, name: str, slot: str | None, takers, phase: str):
+        """Yield the same in blocks of rows, see ``strategies.blocks.blocks_of``. Collective, and so is each ``next``."""
+        return self.exchange_of[name].blocks(name, slot, takers, phase)
 
     def place(self, name: str, slot: str | None, whole):
         """Set what this rank keeps of an array, a variable (slot None) or its state, from the whole one. Local.

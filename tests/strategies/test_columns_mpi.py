@@ -7,6 +7,7 @@ from models import Uniform, Variable
 from refimpl.plan import make_plan
 from refimpl.plan.mesh import with_mesh
 from refimpl.strategies import Columns
+from refimpl.strategies.blocks import assembled
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
@@ -22,11 +23,11 @@ def test_parts_are_placed_and_collected(comm, everyone):
         placed = [(v, plan.strategies[v.name]) for v in LAYER]
         exchange = Columns.exchange(placed, plan, Communicator(comm, in_blocks(comm.size, 1)), 1, np, False)
         for v in LAYER:
-            whole = exchange.collect(v.name, None, everyone, "collect")
+            whole = assembled(exchange.blocks(v.name, None, range(comm.size) if everyone else [0], "collect"), v)
             assert np.array_equal(whole, v.initial_value(1)) if everyone or comm.rank == 0 else whole is None
             target = np.arange(v.size, dtype=v.dtype).reshape(v.shape)
             exchange.place(v.name, None, lambda rows, target=target: target[rows.start:rows.stop])
             first = comm.rank % members * 8 // members
             assert np.array_equal(exchange.shards[v.name].values, target[first:first + 8 // members])
-            whole = exchange.collect(v.name, None, everyone, "collect")
+            whole = assembled(exchange.blocks(v.name, None, range(comm.size) if everyone else [0], "collect"), v)
             assert np.array_equal(whole, target) if everyone or comm.rank == 0 else whole is None

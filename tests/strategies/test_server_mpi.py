@@ -11,7 +11,8 @@ from models import Uniform, Variable
 from refimpl.gradients import leaves_of
 from refimpl.plan import Placement, Plan
 from refimpl.server import Partitioning, rounds
-from refimpl.strategies import ReduceScatter, ServedDense, ServedRows
+from refimpl.strategies import ReduceScatter, ServedDense, ServedRows, blocks
+from refimpl.strategies.blocks import assembled
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
@@ -127,18 +128,30 @@ def test_exchanges_on_five_to_eight_ranks(comm, cupy, machines, on):
                 test_pulled_rows_are_the_variables_rows(small, cupy, partitions, scheme, machines, on)
             for leaves in (3, 11):
                 test_every_microbatch_is_counted_once_in_every_row(small, cupy, leaves, "contiguous", machines, on)
-                test_dense_variables_are_summed_by_their_owners(small, cupy, leaves, machines, on)
+                for kind in (ServedDense, ReduceScatter):
+                    check_dense(small, kind, leaves, machines, on)
             small.Free()
+
+
+def collected(exchange, variable, everyone):
+    takers = range(exchange.comm.size) if everyone else [0]
+    return assembled(exchange.blocks(variable.name, None, takers, "collect"), variable)
+
+
+@pytest.fixture(params=[60, blocks.BLOCK])
+def block(request, monkeypatch):
+    """Blocks of so many bytes: a few rows, or all of them."""
+    monkeypatch.setattr(blocks, "BLOCK", request.param)
 
 
 @pytest.mark.parametrize("everyone", [False, True])
 @pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
-def test_tables_are_placed_and_collected(comm, scheme, everyone):
+def test_tables_are_placed_and_collected(comm, scheme, everyone, block):
     exchange, _ = served_rows(comm, 4, scheme)
     for v in TABLES:
         target = np.arange(v.size, dtype=float).reshape(v.shape)
         exchange.place(v.name, None, lambda rows, target=target: target[rows.start:rows.stop:rows.step])
-        whole = exchange.collect(v.name, None, everyone, "collect")
+        whole = collected(exchange, v, everyone)
         assert np.array_equal(whole, target) if everyone or comm.rank == 0 else whole is None
 
 
@@ -158,7 +171,8 @@ def owned(comm, kind):
 @grouped
 @pytest.mark.parametrize("leaves", [1, 5])
 @pytest.mark.thorough("5")
-def test_dense_variables_are_summed_by_their_owners(comm, cupy, leaves, machines, on):
+def test_dense_variables_are_summed_by_their_owners(comm, cupy, leaves, machines, on, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", 60)
     for kind in (ServedDense, ReduceScatter):
         check_dense(comm, kind, leaves, machines, on)
 
@@ -181,11 +195,11 @@ def check_dense(comm, kind, leaves, machines, on):
             assert (to_numpy(piece.gradient) == expected).all() and piece.gradient.shape == piece.shard.variable.shape
             piece.shard.values += 1  # an update: the next pull must show it everywhere
     for v in DENSE:
-        whole = exchange.collect(v.name, None, True, "collect")
+        whole = collected(exchange, v, True)
         assert np.array_equal(to_numpy(whole), v.initial_value(1) + 2)
         target = xp.arange(v.size, dtype="float64").reshape(v.shape)
         exchange.place(v.name, None, lambda rows, target=target: target[rows.start:rows.stop] if rows else target)
-        whole = exchange.collect(v.name, None, False, "collect")
+        whole = collected(exchange, v, False)
         assert np.array_equal(to_numpy(whole), to_numpy(target)) if comm.rank == 0 else whole is None
 
 

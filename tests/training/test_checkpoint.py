@@ -229,7 +229,7 @@ def killed_at(monkeypatch, number):
             return work(*arguments, **named)
         return call
 
-    changes = ((os, "replace", None), (os, "fsync", None), (Path, "unlink", None), (checkpoint, "save_file", 1),
+    changes = ((os, "replace", None), (os, "fsync", None), (Path, "unlink", None), (checkpoint, "write_pieces", 0),
                (Path, "write_text", 0), (Path, "write_bytes", 0))
     for module, name, target in changes:
         monkeypatch.setattr(module, name, deadly(getattr(module, name), target))

@@ -6,10 +6,10 @@ The JSON is renamed into place last: a checkpoint exists if its JSON does, so a 
 
 import re
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors import safe_open
 
 from kernels.update import OPTIMIZERS
 from refimpl.gradients.codecs import IDENTITY
@@ -17,12 +17,13 @@ from refimpl.plan.codecs import codecs_of, encoded
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.training.agreement import agree_on
 from refimpl.training.options import MATHEMATICS, Options
-from refimpl.training.run.files import appears_whole, file_sha256
+from refimpl.training.run.files import appears_whole
 from refimpl.training.run.manifest import (
     FLIGHT, FORMAT, Manifest, kind_of, path_of, read_manifest, signed, steps_saved, write_manifest,
 )
+from refimpl.training.run.tensor_file import header_of, in_file_order, write_pieces
 from refimpl.training.run.whole import (
-    gather_arrays, gather_carried, gather_named, key_of_array, key_of_residual, slots_of,
+    bytes_of_array, gather_carried, gather_named, key_of_array, key_of_residual, kinds_of, raw, slots_of,
 )
 from refimpl.training.schedule import lengthens
 
@@ -33,30 +34,45 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, sea
     search: what a partition search has measured, to go on with, see ``PartitionTrials.state``; None: none is on.
     Raises CollectiveError on every rank if rank 0 cannot write.
     """
-    slots = OPTIMIZERS[trainer.options.optimizer].state
-    arrays = (gather_arrays(trainer.parameters, slots) | gather_carried(trainer.comm, trainer.carried)
-              | gather_named(trainer.comm, trainer.in_flight) | gather_named(trainer.comm, trainer.residuals))
+    state = kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+    others = (gather_carried(trainer.comm, trainer.carried) | gather_named(trainer.comm, trainer.in_flight)
+              | gather_named(trainer.comm, trainer.residuals))
+    kinds = {key: (variable.dtype, variable.shape) for key, (variable, _) in state.items()}
+    kinds |= {key: (array.dtype, array.shape) for key, array in others.items()}
+    pieces = _pieces(trainer.parameters, state, others, in_file_order(kinds))
 
     def work():
         try:
-            _write(trainer, directory, describe, arrays, search)
-            for old in steps_saved(directory)[:-keep]:
-                path_of(directory, old, "json").unlink(missing_ok=True)
-                path_of(directory, old, "safetensors").unlink(missing_ok=True)
-        except (OSError, SafetensorError) as problem:
+            if not trainer.comm.rank:
+                _write(trainer, directory, describe, kinds, pieces, search)
+                for old in steps_saved(directory)[:-keep]:
+                    path_of(directory, old, "json").unlink(missing_ok=True)
+                    path_of(directory, old, "safetensors").unlink(missing_ok=True)
+        except (OSError, ValueError) as problem:
             why = getattr(problem, "strerror", None) or problem
             raise OSError(f"cannot write a checkpoint to {directory}: {why}; "
                           "free space there, or give another --output") from problem
+        finally:
+            for _ in pieces:  # the other ranks send theirs, even if rank 0 could not write
+                pass
 
-    trainer.comm.together(lambda: None if trainer.comm.rank else work())
+    trainer.comm.together(work)
 
 
-def _write(trainer, directory, describe, arrays, search):
+def _pieces(parameters, state, others, keys):
+    """Yield the bytes of all arrays on rank 0, in the order of ``keys``; elsewhere empty ones. Collective."""
+    for key in keys:
+        if key in state:
+            yield from bytes_of_array(parameters, *state[key])
+        else:
+            yield raw(others[key])
+
+
+def _write(trainer, directory, describe, kinds, pieces, search):
     path = path_of(directory, trainer.step, "safetensors")
     with appears_whole(path) as temporary:
-        save_file(arrays, temporary)
-        digest, size = file_sha256(temporary), temporary.stat().st_size
-    holds = {key: kind_of(array.dtype, array.shape) for key, array in arrays.items()}
+        digest, size = write_pieces(temporary, chain([header_of(kinds)], pieces))
+    holds = {key: kind_of(dtype, shape) for key, (dtype, shape) in kinds.items()}
     write_manifest(path_of(directory, trainer.step, "json"),
                    _manifest(trainer, describe, digest, size, holds, search))
 

@@ -1,6 +1,7 @@
 """The whole state of a training, wherever its parts live: every variable, its optimizer state, what is carried."""
 
 import hashlib
+from typing import Iterator
 
 import numpy as np
 from safetensors.numpy import load, save
@@ -30,6 +31,12 @@ def key_of_residual(name: str, microbatch: int) -> str:
     return f"residual/{microbatch}/{name}"
 
 
+def kinds_of(parameters: Parameters, optimizer_state) -> dict:
+    """Return key -> (variable, slot) of every array of the state: the same on every rank. Local."""
+    by_name = {v.name: v for v in parameters.variables}
+    return {key_of_array(name, slot): (by_name[name], slot) for name, slot in slots_of(parameters, optimizer_state)}
+
+
 def gather_arrays(parameters: Parameters, optimizer_state) -> dict:
     """Return key -> NumPy array of the whole state on rank 0, {} elsewhere. Collective."""
     arrays = {}
@@ -39,6 +46,21 @@ def gather_arrays(parameters: Parameters, optimizer_state) -> dict:
             parameters.comm.settle()
             arrays[key_of_array(name, slot)] = _in_one_piece(array)
     return arrays
+
+
+def bytes_of_array(parameters: Parameters, variable, slot) -> Iterator[memoryview]:
+    """Yield the bytes of a whole array of the state, block by block, on rank 0; elsewhere empty ones. Collective."""
+    for _, rows in parameters.blocks(variable.name, slot, [0], "checkpoint"):
+        if rows is None:
+            yield memoryview(b"")
+        else:
+            parameters.comm.settle()
+            yield raw(_in_one_piece(rows))
+
+
+def raw(array) -> memoryview:
+    """Return a view of the bytes of a NumPy array in C order. Local."""
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
 
 
 def _in_one_piece(array):
@@ -82,16 +104,25 @@ def sha256_of(arrays: dict, prefix: str) -> str:
     digest = hashlib.sha256()
     for key in sorted(arrays):
         if key.startswith(prefix):
-            array = arrays[key]
-            digest.update(f"{key} {array.dtype.str} {array.shape}\n".encode())
-            digest.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
+            digest.update(_told(key, arrays[key].dtype, arrays[key].shape))
+            digest.update(raw(arrays[key]))
     return digest.hexdigest()
+
+
+def _told(key, dtype, shape) -> bytes:
+    return f"{key} {np.dtype(dtype).str} {shape}\n".encode()
 
 
 def hashes(parameters: Parameters, optimizer_state) -> dict:
     """Return {"parameters_sha256", "state_sha256"} on every rank: one answer (docs/design.md, I1). Collective."""
-    arrays = gather_arrays(parameters, optimizer_state)
-    text = parameters.comm.once(lambda: sha256_of(arrays, "parameter/") + sha256_of(arrays, "state/"))
+    kinds, found = kinds_of(parameters, optimizer_state), {"parameter/": hashlib.sha256(), "state/": hashlib.sha256()}
+    for key in sorted(kinds):
+        variable, slot = kinds[key]
+        digest = found["parameter/" if slot is None else "state/"]
+        digest.update(_told(key, variable.dtype, variable.shape))
+        for piece in bytes_of_array(parameters, variable, slot):
+            digest.update(piece)
+    text = parameters.comm.once(lambda: "".join(digest.hexdigest() for digest in found.values()))
     return {"parameters_sha256": text[:64], "state_sha256": text[64:]}
 
 
