@@ -14,10 +14,10 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5647,
-    "models": 5815,
+    "kernels": 5683,
+    "models": 5978,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2588,
+    "refimpl/cli": 2593,
     "refimpl/collectives": 4905,
     "refimpl/conformance": 9251,
     "refimpl/experiments": 6962,
@@ -29,11 +29,11 @@ BUDGETS = {
     "refimpl/plan": 2863,
     "refimpl/server": 766,
     "refimpl/strategies": 1547,
-    "refimpl/svm": 118,
+    "refimpl/svm": 117,
     "refimpl/torch": 1869,
     "refimpl/training": 7159,
     "refimpl/transport": 3721,
-    "tests": 42856,
+    "tests": 42860,
 }
 
 

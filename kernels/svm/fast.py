@@ -192,3 +192,39 @@ def find_eliminated(errors, state, stop, up, low):
             found[count] = i
             count += 1
     return found[:count]
+
+
+@compiled
+def change_block(between, errors, y, alpha, c, second, gap, limit):
+    """Change ``alpha`` pair by pair until the gap among these samples is at most ``gap``. Return the number of changes.
+
+    between: (k, k), K of the samples.  errors, y, alpha: (k,); errors and alpha are written.  second: select partners
+    by their gain.  limit: the largest number of changes.  Ties go to the first sample.
+    """
+    for change in range(limit):
+        i, j, up, low = -1, -1, np.inf, -np.inf
+        for k in range(len(y)):
+            state = state_of(y[k], alpha[k], c)
+            if state & GROWS and errors[k] < up:
+                i, up = k, errors[k]
+            if state & SHRINKS and errors[k] > low:
+                j, low = k, errors[k]
+        if low - up <= gap:
+            return change
+        if second:
+            best = -1.0
+            for k in range(len(y)):
+                if state_of(y[k], alpha[k], c) & SHRINKS and errors[k] > up:
+                    curvature = max(between[i, i] + between[k, k] - 2.0 * between[i, k], LEAST_CURVATURE)
+                    gain = (errors[k] - up) * (errors[k] - up) / curvature
+                    if gain > best:
+                        best, j = gain, k
+        curvature = max(between[i, i] + between[j, j] - 2.0 * between[i, j], LEAST_CURVATURE)
+        near = c - alpha[i] if y[i] > 0 else alpha[i]
+        far = alpha[j] if y[j] > 0 else c - alpha[j]
+        step = min((errors[j] - up) / curvature, near, far)
+        alpha[i] = (c if y[i] > 0 else 0.0) if step == near else alpha[i] + y[i] * step
+        alpha[j] = (0.0 if y[j] > 0 else c) if step == far else alpha[j] - y[j] * step
+        for k in range(len(y)):
+            errors[k] += step * between[i, k] - step * between[j, k]
+    return limit

@@ -1,8 +1,12 @@
 """Support vector machines, trained on samples that are spread over ranks. The plain version: ``refimpl.plain.svm``.
 
+    named      sets of samples by name
+    storage    dense samples, and CSR
     samples    a rank's samples, the active ones first
     cache      the most recently used kernel rows
     solver     sequential minimal optimisation, with elimination and reconstruction
+    blocks     the same with many pairs in a round
+    traffic    what ranks tell each other, counted
     classes    two or more classes, with one machine for each pair
     files      LIBSVM's text format, and trained machines
 """

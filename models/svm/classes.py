@@ -9,13 +9,17 @@ from scipy.sparse import csr_array, issparse
 
 from kernels.svm import fast
 from kernels.svm.definition import KINDS, KernelFunction
+from models.svm.blocks import BlockSolver
 from models.svm.solver import ELIMINATIONS, SELECTIONS, Solver, SvmOptions
 from models.svm.storage import dense, stored
 
 
 @dataclass(frozen=True)
 class PairMachine:
-    """A trained machine of two classes. vectors: (k, width), an array or CSR.  coefficients: (k,), α y of each.  bias: a float."""
+    """A trained machine of two classes. vectors: (k, width), an array or CSR.  coefficients: (k,), α y of each.
+
+    bias: a float.
+    """
 
     vectors: np.ndarray
     coefficients: np.ndarray
@@ -80,11 +84,12 @@ def train_classifier(rows, labels, kernel: KernelFunction, options: SvmOptions, 
     rows: (n, width) float64, an array or CSR.  labels: (n,).  Raises ValueError as ``check`` does.
     """
     check(rows, labels, kernel, options)
+    Chosen = BlockSolver if options.block > 1 else Solver
     classes, place = np.unique(labels, return_inverse=True)
     machines, solvers = [], []
     for a, b in combinations(range(len(classes)), 2):
         chosen = np.flatnonzero((place == a) | (place == b))
-        solver = Solver(rows[chosen], np.where(place[chosen] == b, 1, -1), kernel, options, ranks)
+        solver = Chosen(rows[chosen], np.where(place[chosen] == b, 1, -1), kernel, options, ranks)
         bias, supports = solver.train(), np.flatnonzero(solver.alpha)
         coefficients = solver.alpha[supports] * solver.labels[supports]
         machines.append(PairMachine(rows[chosen[supports]], coefficients, float(bias)))
@@ -106,7 +111,8 @@ def check(rows, labels, kernel: KernelFunction, options: SvmOptions):
     for name, value in (("C", options.c), ("gamma", kernel.gamma), ("the tolerance", options.tolerance)):
         if not 0 < value < np.inf:
             raise ValueError(f"{name} is {value}: give a number above 0")
-    for name, value in (("the cache", options.cache), ("the period", options.period), ("the degree", kernel.degree)):
+    for name, value in (("the cache", options.cache), ("the period", options.period), ("the block", options.block),
+                        ("the degree", kernel.degree)):
         if value < 1:
             raise ValueError(f"{name} is {value}: give 1 or more")
     for name, value, known in (("kernel", kernel.kind, KINDS), ("selection", options.selection, SELECTIONS),

@@ -17,8 +17,9 @@ EXAMPLES = "/usr/share/doc/liblinear-tools/examples"
 def load_samples(name: str, classes=None, count: int | None = None, width: int | None = None):
     """Return (rows, labels) of a set in SETS, such as "letter" or "letter:DIR", or of a file in LIBSVM's format.
 
-    rows: (n, width) float64, CSR if most values are 0; labels: (n,) int64.  classes: keep only samples with these labels.  count: keep only the
-    first of them.  width: see ``read_libsvm``.  Local. Raises DataError or ValueError if there are no such samples.
+    rows: (n, width) float64, CSR if most values are 0; labels: (n,) int64.  classes: keep only samples with these
+    labels.  count: keep only the first of them.  width: see ``read_libsvm``.
+    Local. Raises DataError or ValueError if there are no such samples.
     """
     kind, _, directory = name.partition(":")
     if kind in SETS and not Path(name).exists():

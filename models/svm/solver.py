@@ -15,11 +15,14 @@ from kernels.svm.definition import KernelFunction
 from models.svm.cache import RowCache
 from models.svm.samples import Samples
 from models.svm.storage import VectorPacking
+from models.svm.traffic import OneRank, SvmTraffic
 
 SELECTIONS = ("first", "second")
 ELIMINATIONS = ("none", "single", "multi", "approximate")
 CHUNK = 256
 """Samples whose features travel together when errors are reconstructed."""
+BLOCK_ROWS = 5
+"""The largest number of samples in a block, in units of the samples that enter at each end of the gap."""
 AHEAD = 4
 """The number of samples at each end whose rows are computed together with a missing one. They will be needed soon, and
 features are read from memory once for all of them."""
@@ -33,6 +36,7 @@ class SvmOptions:
     sample, by its error (first order) or by the gain of the step (second order).  elimination: every ``period``
     iterations, of samples that can no longer be an end of the gap. "single" stops after the first reconstruction,
     "multi" goes on, "approximate" never reconstructs, so its result may be wrong.  cache: bytes for kernel rows.
+    block: samples at each end of the gap that are changed together in a round, or 1: a pair.
     """
 
     c: float = 1.0
@@ -41,28 +45,22 @@ class SvmOptions:
     elimination: str = "multi"
     period: int = 1000
     cache: int = 200 << 20
+    block: int = 1
 
 
-class OneRank:
-    """The ``ranks`` of a ``Solver`` that trains on one rank."""
-
-    rank, size = 0, 1
-
-    def gather(self, array, phase: str):
-        """Return the arrays of all ranks, by rank: (size, ...). Collective."""
-        return array[None]
-
-    def broadcast(self, array, owner: int, phase: str):
-        """Return the array of rank ``owner``; ``array`` is written on the others. Collective."""
-        return array
+def capacity_of(options: SvmOptions, packing, count: int, size: int) -> int:
+    """Return how many rows each of ``size`` ranks can keep, of ``count`` samples. Local."""
+    largest, width = -(-count // size), -(-packing.count(np.arange(count)) // count)
+    least = BLOCK_ROWS * options.block if options.block > 1 else 2
+    return min(max(options.cache // (8 * (largest + width)), least), count)
 
 
 class Solver:
     """The training of a machine for two classes. The constructor is local; ``train`` is collective over ``ranks``.
 
-    rows: (n, width) float64, an array or CSR; labels: (n,) of +1 and -1; both are the same on all ranks.  alpha: (n,), the weights.
-    iterations, cache.evaluations: counters of the work.  objective: after training Σ α - 1/2 Σ Σ α α y y K, the exact
-    sum of its terms rounded once; None if eliminated samples were not reconstructed.
+    rows: (n, width) float64, an array or CSR; labels: (n,) of +1 and -1; both are the same on all ranks.  alpha: (n,),
+    the weights.  iterations, evaluations, traffic: counters of the work.  objective: after training
+    Σ α - 1/2 Σ Σ α α y y K, the exact sum of its terms rounded once; None if nothing was reconstructed.
     """
 
     def __init__(self, rows, labels, kernel: KernelFunction, options: SvmOptions, ranks=None):
@@ -70,12 +68,17 @@ class Solver:
         self.samples = Samples(rows, labels, kernel, self.ranks.rank, self.ranks.size)
         self.labels, self.alpha, self.iterations = labels.astype(float), np.zeros(len(labels)), 0
         self.objective: float | None = None
-        self.packing, largest = VectorPacking(rows), -(-len(labels) // self.ranks.size)
-        width = -(-self.packing.count(np.arange(len(labels))) // len(labels))
-        capacity = min(max(options.cache // (8 * (largest + width)), 2), len(labels))
+        packing = VectorPacking(rows)
+        self.traffic = SvmTraffic(self.ranks, packing, len(labels))
+        capacity = capacity_of(options, packing, len(labels), self.ranks.size)
         self.cache = RowCache(self.samples, len(labels), capacity)
         self.eliminates, self.gains = options.elimination != "none", np.empty(len(self.samples))
-        self.ahead = min(AHEAD, capacity // 8)
+        self.ahead, self.evaluations_between, self.last_elimination = min(AHEAD, capacity // 8), 0, 0
+
+    @property
+    def evaluations(self) -> int:
+        """The number of kernel values that this rank has computed."""
+        return self.cache.evaluations + self.evaluations_between
 
     def train(self) -> float:
         """Close the gap over all samples; return the bias. Collective."""
@@ -97,21 +100,25 @@ class Solver:
             up, i, low, j = self._ends()
             if low - up <= 2 * self.options.tolerance:
                 return
-            if self.eliminates and self.iterations and self.iterations % self.options.period == 0:
-                s = self.samples
-                gone = fast.find_eliminated(s.error, s.state, s.active, up, low)
-                s.deactivate(gone, self.cache)
-            self._need(i)
+            self._eliminate(up, low)
+            self._need([i])
             if self.options.selection == "second":
                 low, j = self._partner(up, i)
-            self._need(j)
+            self._need([j])
             self._improve(up, i, low, j)
+
+    def _eliminate(self, up, low):
+        """If it is due, eliminate samples that can no longer be an end of the gap."""
+        periods = self.iterations // self.options.period
+        if self.eliminates and periods > self.last_elimination:
+            s, self.last_elimination = self.samples, periods
+            s.deactivate(fast.find_eliminated(s.error, s.state, s.active, up, low), self.cache)
 
     def _ends(self):
         """Return F and the number of the sample at both ends of the gap. Collective."""
         s = self.samples
         mine = np.array(fast.find_ends(s.error, s.state, s.ids, s.active))
-        found = self.ranks.gather(mine, "pairs")
+        found = self.traffic.gather(mine)
         up, i = min((f, i) for f, i, _, _ in found.tolist())
         low, j = min((-f, j) for _, _, f, j in found.tolist())
         return up, int(i), -low, int(j)
@@ -119,50 +126,41 @@ class Solver:
     def _partner(self, up, i):
         s, (row, own) = self.samples, self.cache.row(i)
         mine = np.array(fast.find_partner(s.error, s.state, s.ids, s.active, up, row, s.diagonal, own, self.gains))
-        _, j, low = min((-gain, j, f) for gain, j, f in self.ranks.gather(mine, "pairs").tolist())
+        _, j, low = min((-gain, j, f) for gain, j, f in self.traffic.gather(mine).tolist())
         return low, int(j)
 
     def _objective(self):
         """Return the dual objective, 1/2 Σ α (1 - y F), from the errors of all samples. Collective."""
-        s, terms = self.samples, np.zeros(-(-len(self.alpha) // self.ranks.size))
-        terms[:len(s)] = self.alpha[s.ids] * (1.0 - s.y * s.error)
-        return 0.5 * math.fsum(self.ranks.gather(terms, "objective").ravel())
+        s = self.samples
+        return 0.5 * math.fsum(self.traffic.gather_terms(s.ids, self.alpha[s.ids] * (1.0 - s.y * s.error)))
 
-    def _need(self, number):
-        """Put a sample's row into the cache; if it was missing, also the rows that will be needed soon. Collective."""
-        if not self.cache.touch(number):
-            numbers = [n for n in self._next() if n != number] + [number]  # the last one is evicted last
-            vectors = self._features(numbers)
-            self.cache.put(numbers, [vectors[n] for n in numbers])
+    def _need(self, numbers):
+        """Put the rows of samples into the cache; if one is missing, also rows that will be needed soon. Collective."""
+        missing = [n for n in numbers if not self.cache.touch(n)]
+        if missing:
+            soon = [n for end in self._nearest(self.ahead, True) for _, n in end] if self.ahead else []
+            missing = [n for n in dict.fromkeys(soon) if n not in missing] + missing  # the last one is evicted last
+            vectors = self.traffic.features(missing, self.samples.vector)
+            self.cache.put(missing, [vectors[n] for n in missing])
 
-    def _next(self):
-        """Return samples outside the cache whose errors are nearest to the ends of the gap. Collective."""
-        if not self.ahead:
-            return []
-        s, offered = self.samples, np.full((2, self.ahead, 2), np.inf)
-        absent = ~self.cache.here[s.ids[:s.active]]
+    def _nearest(self, count, outside=False):
+        """Return [(F, number)] and [(-F, number)] of the samples nearest to both ends of the gap, sorted. Collective.
+
+        count: at most so many of each.  outside: only samples outside the cache.
+        """
+        s, offered = self.samples, np.full((2, count, 2), np.inf)
+        able = s.state[:s.active] * ~self.cache.here[s.ids[:s.active]] if outside else s.state[:s.active]
         for side, (sign, bit) in enumerate(((1, fast.GROWS), (-1, fast.SHRINKS))):
-            places = np.flatnonzero(absent & (s.state[:s.active] & bit > 0))
+            places = np.flatnonzero(able & bit)
             errors = sign * s.error[places]
-            if len(errors) > self.ahead:
-                nearest = np.argpartition(errors, self.ahead)[:self.ahead]
-                errors, places = errors[nearest], places[nearest]
-            offered[side, :len(errors)] = np.column_stack([errors, s.ids[places]])
-        found = self.ranks.gather(offered, "pairs")
-        ends = (sorted(map(tuple, found[:, side].reshape(-1, 2)))[:self.ahead] for side in (0, 1))
-        return list(dict.fromkeys(int(n) for end in ends for _, n in end if n < np.inf))
-
-    def _features(self, numbers):
-        """Return number -> features of samples, from their owners. Collective."""
-        found = {}
-        for owner in range(self.ranks.size):
-            theirs = [n for n in numbers if n % self.ranks.size == owner]
-            if theirs:
-                packed = (self.packing.pack([self.samples.vector(n) for n in theirs]) if owner == self.ranks.rank
-                          else np.empty(self.packing.count(theirs)))
-                packed = self.ranks.broadcast(packed, owner, "rows")
-                found |= dict(zip(theirs, self.packing.unpack(packed, theirs)))
-        return found
+            if len(errors) > count:
+                near = errors <= np.partition(errors, count - 1)[count - 1]  # with all that are as near as the last
+                errors, places = errors[near], places[near]
+            order = np.lexsort([s.ids[places], errors])[:count]
+            offered[side, :len(order), 0], offered[side, :len(order), 1] = errors[order], s.ids[places[order]]
+        found = self.traffic.gather(offered)
+        ends = (sorted(map(tuple, found[:, side].reshape(-1, 2).tolist()))[:count] for side in (0, 1))
+        return [[(error, int(n)) for error, n in end if n < np.inf] for end in ends]
 
     def _improve(self, up, i, low, j):
         """Move α y from sample j to sample i as far as it helps and both weights stay in [0, c]."""
@@ -183,7 +181,7 @@ class Solver:
         """Compute the errors of eliminated samples again, from all weights above 0 in sample order. Collective."""
         s, first = self.samples, self.samples.active
         s.active = len(s)
-        if not self.ranks.gather(np.array([float(s.active - first)]), "pairs").any():
+        if not self.traffic.gather(np.array([float(s.active - first)])).any():
             return
         s.error[first:] = -s.y[first:]
         supports = np.flatnonzero(self.alpha)
@@ -198,7 +196,7 @@ class Solver:
         """Return number -> kernel row from place ``first`` on, for samples outside the cache. Collective."""
         if not numbers:
             return {}
-        found, rows = self._features(numbers), np.empty((len(numbers), len(self.samples)))
+        found, rows = self.traffic.features(numbers, self.samples.vector), np.empty((len(numbers), len(self.samples)))
         vectors = self.samples.store.shelf(len(numbers))
         for place, number in enumerate(numbers):
             vectors[place] = found[number]

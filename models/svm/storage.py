@@ -1,4 +1,4 @@
-"""How samples are stored: dense, in blocks of 64, or as CSR, only what is not 0. A kernel value has the same bits in both.
+"""How samples are stored: dense, in blocks of 64, or as CSR. A kernel value has the same bits in both.
 
 A vector is one sample's features: a row (width,), or of CSR the pair (columns, values).
 """
@@ -26,6 +26,15 @@ def dense(rows):
 def stored(rows, kernel):
     """Return the storage of rows: an array or CSR, (n, width) float64. Local."""
     return (SparseStore if issparse(rows) else DenseStore)(rows, fast.numbers_of(kernel))
+
+
+def stored_vectors(vectors, like):
+    """Return the storage of vectors that come from the storage ``like``. Local."""
+    if isinstance(like, DenseStore):
+        return DenseStore(np.array(vectors), like.numbers)
+    starts = np.cumsum([0, *(len(columns) for columns, _ in vectors)])
+    columns, values = (np.concatenate(parts) for parts in zip(*vectors))
+    return SparseStore(csr_array((values, columns, starts), (len(vectors), like.width)), like.numbers)
 
 
 class DenseStore:

@@ -34,6 +34,9 @@ def add(parser):
                        help="iterations between two eliminations (default 1000)")
     train.add_argument("--cache", type=whole(), default=200, metavar="MB",
                        help="memory on each rank for kernel rows, in megabytes (default 200)")
+    train.add_argument("--block", type=whole(), default=32, metavar="P",
+                       help="change the P samples at each end of the gap in one round: more samples, fewer rounds; "
+                            "1: one pair (default 32)")
     predict = actions.add_parser("predict", help="predict the labels of a file", description="Print the label of each "
                                  "sample of a file, and how many are as the file says.")
     predict.add_argument("model", metavar="MODEL", type=nonempty, help="a file that svm train has written")
@@ -71,10 +74,10 @@ def _train(given) -> int:
     gamma = given["gamma"] or 1 / max(rows.shape[1], 1)
     kernel = KernelFunction(given["kernel"], gamma, given["degree"], given["constant"])
     options = SvmOptions(given["c"], given["tolerance"], given["selection"], given["elimination"], given["period"],
-                         given["cache"] << 20)
+                         given["cache"] << 20, given["block"])
     classifier, solvers = train_classifier(rows, labels, kernel, options, ranks)
     evaluations, sent = ranks.comm.gather_numbers(
-        [sum(solver.cache.evaluations for solver in solvers), ranks.comm.ledger.total()], "the counts").sum(axis=0)
+        [sum(solver.evaluations for solver in solvers), ranks.comm.ledger.total()], "the counts").sum(axis=0)
     if ranks.rank:
         return 0
     if given["output"]:
@@ -82,13 +85,15 @@ def _train(given) -> int:
     supports = sum(len(machine.coefficients) for machine in classifier.machines)
     told = {"samples": len(labels), "classes": len(classifier.classes), "ranks": ranks.size,
             "iterations": sum(solver.iterations for solver in solvers), "evaluations": int(evaluations),
-            "bytes": int(sent), "support_vectors": supports, "sha256": classifier.sha256(),
+            "rounds": sum(solver.traffic.rounds for solver in solvers), "bytes": int(sent),
+            "support_vectors": supports, "sha256": classifier.sha256(),
             "objectives": [solver.objective for solver in solvers]}
     if given["json"]:
         print(json.dumps(told))
         return 0
-    print("{samples:,} samples of {classes} classes, {ranks} ranks: {iterations:,} iterations, {evaluations:,} kernel "
-          "evaluations, {bytes:,} B sent\n{support_vectors:,} support vectors, sha256 {sha256}".format(**told))
+    print("{samples:,} samples of {classes} classes, {ranks} ranks: {iterations:,} iterations in {rounds:,} rounds, "
+          "{evaluations:,} kernel evaluations, {bytes:,} B sent\n"
+          "{support_vectors:,} support vectors, sha256 {sha256}".format(**told))
     print("dual objective: " + _objectives(told["objectives"]))
     return 0
 

@@ -18,15 +18,15 @@ class SVC(ClassifierMixin, BaseEstimator):
     """A support vector classifier, of two classes or, one against one, of more.
 
     C, kernel ("rbf", "linear", "poly"), degree, gamma, coef0, tol, cache_size (megabytes a rank): as in scikit-learn.
-    selection, elimination, period: see ``models.svm.solver.SvmOptions``.  comm: mpi4py's communicator, or None: of all
-    ranks. ``fit`` is collective over it: all ranks give the same X and y. All else is local.
+    selection, elimination, period, block: see ``models.svm.solver.SvmOptions``.  comm: mpi4py's communicator, or None:
+    of all ranks. ``fit`` is collective over it: all ranks give the same X and y. All else is local.
     """
 
     def __init__(self, C=1.0, kernel="rbf", degree=3, gamma="scale", coef0=0.0, tol=1e-3, cache_size=200,
-                 selection="second", elimination="multi", period=1000, comm=None):
+                 selection="second", elimination="multi", period=1000, block=32, comm=None):
         self.C, self.kernel, self.degree, self.gamma, self.coef0 = C, kernel, degree, gamma, coef0
         self.tol, self.cache_size, self.comm = tol, cache_size, comm
-        self.selection, self.elimination, self.period = selection, elimination, period
+        self.selection, self.elimination, self.period, self.block = selection, elimination, period, block
 
     def fit(self, X, y):
         """Train. X: (n, features).  y: (n,), classes.  Collective. Raises ValueError for what cannot be trained."""
@@ -36,7 +36,7 @@ class SVC(ClassifierMixin, BaseEstimator):
             raise ValueError(f"the kernel {self.kernel!r} is none of {', '.join(NAMES)}")
         kernel = KernelFunction(NAMES[self.kernel], self._gamma(X), self.degree, self.coef0)
         options = SvmOptions(self.C, self.tol, self.selection, self.elimination, self.period,
-                             int(self.cache_size * 2**20))
+                             int(self.cache_size * 2**20), self.block)
         self.classifier_, solvers = train_classifier(X, y, kernel, options, SvmRanks.of(self.comm))
         self.classes_ = self.classifier_.classes
         self.intercept_ = np.array([-machine.bias for machine in self.classifier_.machines])

@@ -6,7 +6,7 @@ from refimpl.transport import Communicator
 class SvmRanks:
     """What all ranks tell each other: numbers of pairs, and rows. Every byte is in the communicator's ledger.
 
-    A gather of k numbers sends 8 k bytes to each other rank; a broadcast of n numbers sends 8 n from its owner.
+    A gather of k numbers sends 8 k bytes to each other rank; a spread of n numbers sends 8 n from its owner.
     """
 
     def __init__(self, comm: Communicator):
@@ -21,11 +21,10 @@ class SvmRanks:
         """Return (size, ...): every rank's array, by rank. Collective."""
         return self.comm.share(array, phase)
 
-    def broadcast(self, array, owner: int, phase: str):
-        """Return the array of rank ``owner``; ``array`` is written on the others. Collective."""
-        counted = {"": array.size}
+    def spread(self, arrays, phase: str):
+        """Send ``arrays[rank]`` to all ranks, receive the others into ``arrays``; empty ones stay. Collective."""
+        counted = [{"": array.size} for array in arrays]
         others = [rank for rank in range(self.size) if rank != self.rank]
-        sends = [(rank, array, counted) for rank in others] if self.rank == owner else []
-        receives = [] if self.rank == owner else [(owner, array, counted)]
+        sends = [(rank, arrays[self.rank], counted[self.rank]) for rank in others if arrays[self.rank].size]
+        receives = [(rank, arrays[rank], counted[rank]) for rank in others if arrays[rank].size]
         self.comm.exchange(sends, receives, phase, "rows")
-        return array

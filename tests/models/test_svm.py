@@ -5,6 +5,7 @@ import pytest
 from mpi4py import MPI
 
 from kernels.svm.definition import KernelFunction, kernel_row
+from models.svm.blocks import BlockSolver
 from models.svm.classes import train_classifier
 from models.svm.files import load_classifier, read_libsvm, save_classifier
 from models.svm.solver import Solver, SvmOptions
@@ -16,7 +17,8 @@ ROWS, LABELS = two_rings(SAMPLES)
 GAUSSIAN = KernelFunction("gaussian", 0.1)
 
 
-def trained(kernel=GAUSSIAN, solver=Solver, **options):
+def trained(kernel=GAUSSIAN, solver=None, **options):
+    solver = solver or (BlockSolver if options.get("block", 1) > 1 else Solver)
     machine = solver(ROWS, LABELS, kernel, SvmOptions(**{"c": 10.0, **options}))
     return machine, machine.train()
 
@@ -43,7 +45,8 @@ def test_it_is_the_plain_one(period, cache):
 @pytest.mark.parametrize("kernel", [GAUSSIAN, KernelFunction("linear"), KernelFunction("polynomial", 0.2, 3, 1.0)],
                          ids=lambda kernel: kernel.kind)
 @pytest.mark.parametrize("options", [{"selection": "second", "elimination": how, "period": 7} for how in
-                                     ("none", "single", "multi")] + [{"c": 0.5, "cache": 1, "period": 3}], ids=str)
+                                     ("none", "single", "multi")] + [{"c": 0.5, "cache": 1, "period": 3},
+                          {"block": 4, "period": 7}, {"block": 60, "cache": 1, "selection": "first"}], ids=str)
 def test_the_weights_are_optimal(kernel, options):
     machine, _ = trained(kernel, **{"c": 1.0, "tolerance": 1e-2, **options})
     scale = np.abs(machine.samples.error).max() + np.abs(machine.samples.diagonal).max()
@@ -64,6 +67,12 @@ class Wrong(Solver):
 def test_wrong_eliminations_are_put_right_by_reconstruction_alone():
     assert gap(trained(solver=Wrong)[0]) <= 2e-3 + 1e-9
     assert gap(trained(solver=Wrong, elimination="approximate")[0]) > 0.1
+
+
+def test_blocks_need_a_fifth_of_the_rounds():
+    pairs, blocks = (trained(block=block, period=20)[0] for block in (1, 8))
+    assert blocks.traffic.rounds < pairs.traffic.rounds / 5
+    assert blocks.objective == pytest.approx(pairs.objective, rel=1e-6)
 
 
 def test_second_order_and_a_cache_save_evaluations():
@@ -94,6 +103,7 @@ def test_three_classes_are_learnt_kept_and_read_again(tmp_path):
     (ROWS, LABELS, KernelFunction("gaussian", -1.0), {}, "gamma is -1.0"),
     (ROWS, LABELS, GAUSSIAN, {"cache": 0}, "the cache is 0: give 1 or more"),
     (ROWS, LABELS, GAUSSIAN, {"period": 0}, "the period is 0"),
+    (ROWS, LABELS, GAUSSIAN, {"block": 0}, "the block is 0"),
     (ROWS, LABELS, KernelFunction("sigmoid"), {}, "'sigmoid' is none of gaussian, linear, polynomial"),
     (ROWS, LABELS, GAUSSIAN, {"selection": "third"}, "'third' is none of first, second"),
 ], ids=lambda value: value if isinstance(value, str) else "")

@@ -71,7 +71,8 @@ def test_a_value_that_is_not_finite_is_named():
 
 
 def test_a_file_of_a_million_features_is_read_and_learnt(tmp_path):
-    (tmp_path / "wide").write_text("".join(f"{n % 2} {1 + n % 2}:1 {1000 * (n + 1)}:0.5 1000000:1\n" for n in range(90)))
+    lines = (f"{n % 2} {1 + n % 2}:1 {1000 * (n + 1)}:0.5 1000000:1\n" for n in range(90))
+    (tmp_path / "wide").write_text("".join(lines))
     rows, labels = read_libsvm(tmp_path / "wide")
     machine, _ = train_classifier(lean(rows), labels, KernelFunction("linear"), SvmOptions(10.0))
     assert rows.shape == (90, 1_000_000) and (machine.predict(rows) == labels).all()

@@ -8,6 +8,7 @@ from mpi4py import MPI
 from scipy.sparse import csr_array
 
 from kernels.svm.definition import KernelFunction
+from models.svm.blocks import BlockSolver
 from models.svm.solver import Solver, SvmOptions
 from refimpl.cli import main
 from refimpl.plain.svm import two_rings
@@ -17,33 +18,25 @@ from refimpl.svm.ranks import SvmRanks
 ROWS, LABELS = two_rings(203)
 
 
-class Counted(SvmRanks):
-    """It counts the numbers that all ranks gather and that one rank broadcasts."""
-
-    gathered = broadcasted = 0
-
-    def gather(self, array, phase):
-        self.gathered += array.size
-        return super().gather(array, phase)
-
-    def broadcast(self, array, owner, phase):
-        self.broadcasted += array.size * (owner == self.rank)
-        return super().broadcast(array, owner, phase)
-
-
 @pytest.mark.mpi
 @pytest.mark.ranks(3, 4)
-@pytest.mark.parametrize("options", [{"selection": "first", "cache": 1}, {"selection": "second"}], ids=str)
+@pytest.mark.parametrize("options", [{"selection": "first", "cache": 1}, {"selection": "second"},
+                                     {"block": 4}, {"block": 8, "cache": 1, "selection": "first"}], ids=str)
 @pytest.mark.parametrize("form", [np.asarray, csr_array], ids=["dense", "CSR"])
 def test_any_number_of_ranks_gives_the_bits_of_one(comm, options, form):
     options = SvmOptions(c=10.0, period=20, **options)
-    alone = Solver(ROWS, LABELS, KernelFunction("gaussian", 0.1), options)
-    bias, ranks = alone.train(), Counted(Communicator.of(comm))
-    several = Solver(form(ROWS), LABELS, KernelFunction("gaussian", 0.1), options, ranks)
+    solver = BlockSolver if options.block > 1 else Solver
+    alone = solver(ROWS, LABELS, KernelFunction("gaussian", 0.1), options)
+    bias, ranks = alone.train(), SvmRanks(Communicator.of(comm))
+    several = solver(form(ROWS), LABELS, KernelFunction("gaussian", 0.1), options, ranks)
     assert several.train() == bias and several.alpha.tobytes() == alone.alpha.tobytes()
+    assert several.objective == alone.objective and several.iterations == alone.iterations
     # a vector of CSR is two numbers for each value, so fewer rows may fit into the cache
     assert form is csr_array or comm.allreduce(several.cache.evaluations) == alone.cache.evaluations
-    assert ranks.comm.ledger.total() == 8 * (comm.size - 1) * (ranks.gathered + ranks.broadcasted)
+    assert ranks.comm.ledger.total() == several.traffic.bytes_of(comm.rank, comm.size)
+    if form is np.asarray:  # what one rank foretells
+        assert ranks.comm.ledger.total() == alone.traffic.bytes_of(comm.rank, comm.size)
+        assert several.traffic.rounds == alone.traffic.rounds
 
 
 @pytest.mark.mpi

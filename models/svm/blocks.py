@@ -1,0 +1,81 @@
+"""Blocks of pairs: in one round the ranks agree on many samples, and each computes all changes among them by itself.
+
+So there are fewer rounds. All ranks know the errors of a block's samples and compute the same changes. Samples of the
+last rounds stay in the block, because a change of others often opens their gap again; without them twice as many
+changes are needed.
+"""
+
+import numpy as np
+
+from kernels.svm import fast
+from models.svm.solver import BLOCK_ROWS, Solver
+from models.svm.storage import stored_vectors
+
+STEPS = 100
+"""The largest number of changes in a round, for each sample of a block."""
+CLOSE = 0.1
+"""A round ends when the gap among the block's samples is this part of the gap that it began with."""
+
+
+class BlockSolver(Solver):
+    """A ``Solver`` that changes the ``options.block`` samples at each end of the gap in a round, and those of before.
+
+    kept: number -> error of the block's samples, the newest first. One that is eliminated stays until it is pushed out;
+    the reconstruction at the end corrects its error on its own rank.
+    members, between: the samples of the last round, rising, and K of each two.
+    """
+
+    def __init__(self, rows, labels, kernel, options, ranks=None):
+        super().__init__(rows, labels, kernel, options, ranks)
+        self.members, self.between, self.kept = np.empty(0, np.int64), np.empty((0, 0)), {}
+        self.ahead = 0  # a block is large enough for one pass over the features
+
+    def _descend(self):
+        self.kept, most = {}, min(BLOCK_ROWS * self.options.block, len(self.alpha))
+        while True:
+            ends = self._nearest(self.options.block)
+            up, low = ends[0][0][0], -ends[1][0][0]
+            if low - up <= 2 * self.options.tolerance:
+                return
+            self._eliminate(up, low)
+            fresh = {n: error for error, n in ends[0] if error < low}
+            fresh |= {n: -error for error, n in ends[1] if -error > up}
+            old = [(n, error) for n, error in self.kept.items() if n not in fresh]
+            self.kept = dict([*fresh.items(), *old][:most])
+            members = np.array(sorted(self.kept))
+            self._need(members.tolist())
+            self._relate(members)
+            self._change(members, low - up)
+
+    def _relate(self, members):
+        """Compute K between all members, but for pairs that were in the last block."""
+        vectors = [self.cache.vector(n) for n in members.tolist()]
+        known = np.isin(members, self.members)
+        before = np.searchsorted(self.members, members[known])
+        between = np.zeros((len(members), len(members)))
+        between[np.ix_(known, known)] = self.between[np.ix_(before, before)]
+        fresh = np.flatnonzero(~known)
+        if len(fresh):
+            store = stored_vectors(vectors, self.samples.store)
+            shelf = store.shelf(len(vectors))
+            for place in fresh:
+                shelf[place] = vectors[place]
+            store.fill(shelf, fresh, np.zeros(len(vectors), np.int64), len(vectors), between)
+            between[:, fresh] = between[fresh].T
+            self.evaluations_between += len(fresh) * len(vectors)
+        self.members, self.between = members, between
+
+    def _change(self, members, gap):
+        """Close most of the gap among the members; then change the errors of this rank's samples."""
+        alpha, y = self.alpha[members], self.labels[members]
+        errors = np.array([self.kept[n] for n in members.tolist()])
+        steps = fast.change_block(self.between, errors, y, alpha, self.options.c, self.options.selection == "second",
+                                  max(2 * self.options.tolerance, CLOSE * gap), STEPS * len(members))
+        changes = (alpha - self.alpha[members]) * y
+        for number, change, weight in zip(members.tolist(), changes.tolist(), alpha.tolist()):
+            if change:
+                fast.add_row(self.samples.error, self.cache.row(number)[0], change, 0, self.samples.active)
+                self.alpha[number] = weight
+                self.samples.set_alpha(number, weight, self.options.c)
+        self.kept.update(zip(members.tolist(), errors.tolist()))
+        self.iterations += steps
