@@ -130,3 +130,9 @@ def wait_for_all(flags, count, value, spins, nanoseconds):
                 _sched_yield()
             seen = load_acquire(flag)
     return True
+
+
+@compiled
+def wait_for_number(flag, number, spins, nanoseconds):
+    """Wait as ``wait_for_all`` does for one flag; return whether it is ``number``, and not more. Local."""
+    return wait_for_all(flag, 1, number, spins, nanoseconds) and load_acquire(flag) == number

@@ -14,13 +14,13 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5683,
+    "kernels": 5689,
     "models": 5978,
     "refimpl/*.py": 194,
     "refimpl/cli": 2593,
     "refimpl/collectives": 4905,
     "refimpl/conformance": 9251,
-    "refimpl/experiments": 6962,
+    "refimpl/experiments": 6965,
     "refimpl/gradients": 754,
     "refimpl/jax": 440,
     "refimpl/notebook": 1664,
@@ -32,8 +32,8 @@ BUDGETS = {
     "refimpl/svm": 117,
     "refimpl/torch": 1869,
     "refimpl/training": 7159,
-    "refimpl/transport": 3721,
-    "tests": 42860,
+    "refimpl/transport": 3773,
+    "tests": 42875,
 }
 
 

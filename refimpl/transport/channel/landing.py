@@ -2,9 +2,12 @@
 
     |sequence number|tensor ...|        one message
 
-The form for networks that only emulate one-sided access. A send is synchronous: it is through once the next receive is
-posted, and that is the credit.
+The form for networks that only emulate one-sided access. Nothing is overwritten: a message waits until the receive is
+posted again. MPI keeps small ones at the reader meanwhile, so each AHEAD-th send is synchronous: it is through once its
+receive is posted, and so those before it were, too. That is the credit, and it costs nothing most of the time.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from mpi4py import MPI
@@ -13,49 +16,76 @@ from refimpl.transport.channel.slots import WORD, Channel
 
 TAG = 1 << 14
 """Of the messages of the first slot; those of lanes (``messages``) are smaller. A communicator has one such channel."""
+AHEAD = 16
+"""How many tensors a writer may be ahead of its reader, if they are small: MPI's acknowledgement is a message, too."""
+LOOKS = 20  # at a request, before this rank begins to wait as it does for all else
+
+
+class _Message(NamedTuple):
+    """memory: number, then tensor.  number, tensor: views of it.  sends: of all of it, plain and synchronous."""
+
+    memory: np.ndarray
+    number: memoryview
+    tensor: np.ndarray
+    sends: tuple
 
 
 class LandingChannel(Channel):
-    """See ``Channel``. A writer may be one tensor ahead: that one stays with it until the slot is released."""
+    """See ``Channel``. A writer may be up to AHEAD tensors ahead."""
 
     way, overhead, length = "landing", (WORD, 0), 0  # a message has a length of its own
 
     def make(self):
         mpi = self.comm.mpi
-        self.memory, self.requests, self.arrived = {}, {}, {}
+        self.messages, self.requests, self.arrived, self.status = {}, {}, {}, MPI.Status()
         self.tags = {name: tag for tag, name in enumerate(self.slots, TAG)}
         for slot in self.slots.values():
-            if self.comm.rank in (slot.writer, slot.reader):
-                self.memory[slot.name] = np.zeros(WORD + slot.nbytes, np.uint8)
+            if self.comm.rank not in (slot.writer, slot.reader):
+                continue
+            memory, tag = np.zeros(WORD + slot.nbytes, np.uint8), self.tags[slot.name]
+            sends = ()
             if self.comm.rank == slot.reader:
-                self.requests[slot.name] = mpi.Recv_init(self.memory[slot.name], slot.writer, self.tags[slot.name])
+                self.requests[slot.name] = mpi.Recv_init(memory, slot.writer, tag)
                 self.requests[slot.name].Start()
+            else:
+                sends = mpi.Send_init(memory, slot.reader, tag), mpi.Ssend_init(memory, slot.reader, tag)
+                self.requests[slot.name] = MPI.REQUEST_NULL
+            self.messages[slot.name] = _Message(memory, memoryview(memory[:WORD].view(np.int64)),
+                                                memory[WORD:].view(slot.dtype).reshape(slot.shape), sends)
 
     def is_free(self, name, number):
-        return name not in self.requests or self.requests[name].Test()
+        return self.requests[name].Test()
 
     def write(self, name, array, number):
-        message = self.memory[name][:WORD + array.nbytes]
-        message[:WORD].view(np.int64)[0] = number
-        message[WORD:].view(array.dtype).reshape(array.shape)[...] = array
-        self.requests[name] = self.comm.mpi.Issend(message, self.slots[name].reader, self.tags[name])
+        message, synchronous = self.messages[name], number % AHEAD == 0
+        message.number[0] = number
+        if array.shape == message.tensor.shape:
+            message.tensor[...] = array
+            self.requests[name] = message.sends[synchronous]
+            self.requests[name].Start()
+            return
+        message.tensor[:len(array)] = array
+        send = self.comm.mpi.Issend if synchronous else self.comm.mpi.Isend
+        self.requests[name] = send(message.memory[:WORD + array.nbytes], self.slots[name].reader, self.tags[name])
 
     def has_come(self, name, number):
-        status = MPI.Status()
         if name in self.arrived:
             return True
-        if not self.requests[name].Test(status):
+        if not self.requests[name].Test(self.status):
             return False
-        self.arrived[name] = status.Get_count(MPI.BYTE) - WORD
-        if (found := int(self.memory[name][:WORD].view(np.int64)[0])) != number:
+        self.arrived[name] = self.status.Get_count(MPI.BYTE) - WORD
+        if (found := self.messages[name].number[0]) != number:
             self.comm.stop(ValueError(f"slot {name} got tensor {found} where {number} was due: a sequence number was "
                                       "used twice, or left out"))
         return True
 
+    def sleep(self, name, number, reads):
+        is_done = self.has_come if reads else self.is_free
+        return any(is_done(name, number) for _ in range(LOOKS))
+
     def tensor(self, name):
-        slot = self.slots[name]
-        shape = (-1, *slot.shape[1:]) if slot.bounded else slot.shape
-        return self.memory[name][WORD:WORD + self.arrived[name]].view(slot.dtype).reshape(shape)
+        message, nbytes = self.messages[name], self.arrived[name]
+        return message.tensor if nbytes == message.tensor.nbytes else message.tensor[:nbytes // message.tensor[:1].nbytes]
 
     def give_back(self, name, number):
         del self.arrived[name]
@@ -69,5 +99,5 @@ class LandingChannel(Channel):
             if reads:
                 request.Cancel()
             self.comm.waiter.for_messages([request], [self.slots[name].reader], f"slot {name} (to be given up)")
-            if reads:
-                request.Free()
+            for each in [request] if reads else self.messages[name].sends:
+                each.Free()

@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.atomics import LINE, raise_flag, wait_for_all
-from refimpl.transport.channel.slots import Channel
+from kernels.atomics import LINE, raise_flag, wait_for_number
+from refimpl.transport.channel.slots import LAST, WORD, Channel, following
 from refimpl.transport.machines import machine_of
 from refimpl.transport.shared_memory import LOOK_AFTER, SharedWindow, aligned
 
 AWAKE = 20
 """How many times as often as other waits to look before the core is offered: the other side works in Python, which
 takes microseconds. To be woken takes longer."""
+_CREDIT = LINE // 8
 _LENGTH = 2  # the word of a slot that says how many rows a bounded tensor has
 
 
@@ -26,8 +27,9 @@ class _Place(NamedTuple):
 
     signal: int
     credit: int
-    words: np.ndarray
+    words: memoryview
     array: np.ndarray
+    bounded: bool
 
 
 class SharedChannel(Channel):
@@ -46,19 +48,41 @@ class SharedChannel(Channel):
         here = [slot for slot in self.slots.values() if slot.writer in self.comm.machine]
         nbytes = sum(2 * LINE + aligned(slot.nbytes) for slot in here)
         self.window, self.places, offset = SharedWindow.open(self.comm, nbytes, "the slots of a channel"), {}, 0
+        self.looks = AWAKE * self.window.spins
         for slot in here:
-            words = self.window.array(offset, 2 * LINE // 8, np.int64)
-            words[[0, LINE // 8]] = self.first
+            words = memoryview(self.window.array(offset, 2 * LINE // 8, np.int64))
+            words[0] = words[_CREDIT] = self.first
             elements = self.window.array(offset + 2 * LINE, int(np.prod(slot.shape)), slot.dtype)
             place = self.window.address + offset
-            self.places[slot.name] = _Place(place, place + LINE, words, elements.reshape(slot.shape))
+            self.places[slot.name] = _Place(place, place + LINE, words, elements.reshape(slot.shape),
+                                           slot.bounded)
             offset += 2 * LINE + aligned(slot.nbytes)
 
+    def put_signal(self, name, array):
+        """See ``Channel``. Where nothing stands in the way, in one Python frame: a frame costs more than 8 bytes do."""
+        place, number = self.places[name], self.counts[name]
+        if (place.words[_CREDIT] != number or number == LAST or array.shape != place.array.shape
+                or array.dtype is not place.array.dtype or place.bounded):
+            return super().put_signal(name, array)
+        place.array[...] = array
+        self.counts[name] = number = number + 1
+        raise_flag(place.signal, number)
+        self.sent[name] += array.nbytes + WORD
+
+    def wait_signal(self, name):
+        """See ``Channel``. In one Python frame, as ``put_signal``."""
+        place = self.places[name]
+        self.counts[name] = number = following(self.counts[name])
+        if not wait_for_number(place.signal, number, self.looks, LOOK_AFTER):
+            self._wait(self.has_come, name, number, self.slots[name].writer, "to be written")
+        return place.array[:place.words[_LENGTH]] if place.bounded else place.array
+
     def is_free(self, name, number):
-        return self.places[name].words[LINE // 8] == number and self.sleep(name, number, False)
+        return self.places[name].words[_CREDIT] == number  # what follows are writes, which no processor moves before
 
     def has_come(self, name, number):
-        return self.places[name].words[0] == number and self.sleep(name, number, True)
+        place = self.places[name]
+        return place.words[0] == number and wait_for_number(place.signal, number, 0, 0)
 
     def sleep(self, name, number, reads):
         """Look at a flag for a while, then sleep; return whether it is ``number``.
@@ -66,24 +90,19 @@ class SharedChannel(Channel):
         Not larger: numbers wrap, and a writer that runs ahead must not be believed.
         """
         place = self.places[name]
-        flag, word = (place.signal, 0) if reads else (place.credit, LINE // 8)
-        if wait_for_all(flag, 1, number, AWAKE * self.window.spins, LOOK_AFTER) and place.words[word] == number:
+        if wait_for_number(place.signal if reads else place.credit, number, self.looks, LOOK_AFTER):
             return True
         self.window.check_alive()
         return False
 
     def write(self, name, array, number):
         place = self.places[name]
-        if self.slots[name].bounded:
+        if place.bounded:
             place.array[:len(array)] = array
             place.words[_LENGTH] = len(array)
         else:
             place.array[...] = array
         raise_flag(place.signal, number)
-
-    def tensor(self, name):
-        place = self.places[name]
-        return place.array[:place.words[_LENGTH]] if self.slots[name].bounded else place.array
 
     def give_back(self, name, number):
         raise_flag(self.places[name].credit, number)

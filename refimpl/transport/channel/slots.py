@@ -1,7 +1,6 @@
 """Slots, and what every way of the tensor channel does alike: credits, sequence numbers, bytes, waits that end."""
 
 import zlib
-from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from refimpl.transport.communicator import Communicator
 from refimpl.transport.waiting import Wait
 
 WORD = 8  # bytes of a signal, of a credit, of a length
-_LAST = (1 << 63) - 1
+LAST = (1 << 63) - 1
 
 
 class TensorSlot(NamedTuple):
@@ -34,7 +33,7 @@ class TensorSlot(NamedTuple):
 
 def following(number: int) -> int:
     """Return the sequence number of the next tensor: an int64 that wraps. Local."""
-    return -number - 1 if number == _LAST else number + 1
+    return -number - 1 if number == LAST else number + 1
 
 
 class Channel:
@@ -57,7 +56,8 @@ class Channel:
     def __init__(self, comm: Communicator, slots: list[TensorSlot], first: int = 0):
         self.comm, self.slots, self.first = comm, {slot.name: slot for slot in slots}, first
         self.counts = dict.fromkeys(self.slots, first)
-        self.sent: Counter = Counter()
+        self.sent = dict.fromkeys(self.slots, 0)
+        self.beside = self.overhead[0], self.overhead[0] + self.length
 
     @classmethod
     def open(cls, comm: Communicator, slots: list[TensorSlot], first: int = 0) -> "Channel":
@@ -88,25 +88,28 @@ class Channel:
         Returns when ``array`` may be written again. A tensor that does not fit stops all ranks that wait (Aborted).
         """
         slot, number = self.slots[name], self.counts[name]
-        fits = array.shape[1:] == slot.shape[1:] and len(array) <= slot.shape[0] if slot.bounded \
-            else array.shape == slot.shape
-        if not fits or array.dtype != slot.dtype:
-            self.comm.stop(ValueError(
-                f"slot {name} has room for {'at most ' * slot.bounded}{slot.shape} {slot.dtype}; the tensor is "
-                f"{array.shape} {array.dtype}: plan a slot of that size"))
+        if array.shape != slot.shape or array.dtype != slot.dtype:
+            self._must_fit(slot, array)
         if not self.is_free(name, number):
             self._wait(self.is_free, name, number, slot.reader, "to be read")
-        number = self.counts[name] = following(number)
+        self.counts[name] = number = following(number)
         self.write(name, array, number)
-        self.sent[name] += array.nbytes + self.overhead[0] + self.length * slot.bounded
+        self.sent[name] += array.nbytes + self.beside[slot.bounded]
+
+    def _must_fit(self, slot, array):
+        if not slot.bounded or array.dtype != slot.dtype or array.shape[1:] != slot.shape[1:] \
+                or len(array) > slot.shape[0]:
+            self.comm.stop(ValueError(
+                f"slot {slot.name} has room for {'at most ' * slot.bounded}{slot.shape} {slot.dtype}; the tensor is "
+                f"{array.shape} {array.dtype}: plan a slot of that size"))
 
     def wait_signal(self, name: str):
         """Wait for the next tensor in a slot of which this rank is the reader; return a view of the slot.
 
         The view is good until ``release``.
         """
-        number = self.counts[name] = following(self.counts[name])
-        if not self.has_come(name, number):
+        self.counts[name] = number = following(self.counts[name])
+        if not self.sleep(name, number, True):
             self._wait(self.has_come, name, number, self.slots[name].writer, "to be written")
         return self.tensor(name)
 
@@ -117,7 +120,7 @@ class Channel:
 
     def _wait(self, is_done, name, number, other, what):
         wait = Wait(self.comm.waiter, lambda: None if is_done(name, number) else [other], f"slot {name} ({what})", self)
-        while not (self.sleep(name, number, is_done == self.has_come) or is_done(name, number)):
+        while not self.sleep(name, number, is_done == self.has_come):
             wait.pause()
 
     def next_has_come(self, name: str) -> bool:
@@ -125,8 +128,8 @@ class Channel:
         return self.has_come(name, following(self.counts[name]))
 
     def sleep(self, name: str, number: int, reads: bool) -> bool:
-        """Wait a while where that is better than to poll; return whether it has happened. reads: ``has_come``."""
-        return False
+        """Wait a while where that is better than to poll; return ``has_come`` or, if not reads, ``is_free``."""
+        return (self.has_come if reads else self.is_free)(name, number)
 
     def make(self):
         """Allocate what this way needs. Collective."""

@@ -1,5 +1,6 @@
 """The tensor channel's ways: whole tensors, no slot overwritten, bytes by formula, waits that end, mistakes caught."""
 
+import sys
 import time
 
 import numpy as np
@@ -7,14 +8,13 @@ import pytest
 from mpi4py import MPI
 
 from refimpl.transport import Aborted, CollectiveError, Communicator, SilentPeer
-from refimpl.transport.channel.landing import LandingChannel
+from refimpl.transport.channel.landing import AHEAD, LandingChannel
 from refimpl.transport.channel.rma import RmaChannel
 from refimpl.transport.channel.shared import SharedChannel
-from refimpl.transport.channel.slots import TensorSlot
+from refimpl.transport.channel.slots import LAST, Channel, TensorSlot
 
 pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(2, 3)]
 WAYS = (SharedChannel, LandingChannel, RmaChannel)
-LAST = (1 << 63) - 1
 
 
 @pytest.fixture(params=WAYS, ids=lambda way: way.way)
@@ -71,6 +71,20 @@ def test_static_tensors_arrive_and_numbers_wrap(comm, ring, way):
     assert sent_in_all(comm, channel) == comm.size * 6 * (40 + (8 if way is LandingChannel else 16))
 
 
+def test_what_is_there_already_takes_few_python_frames(comm, ring):
+    channel, mine, left = ring(SharedChannel, (1,))
+    frames, tensor = [], np.ones(1)
+    for turn in range(2):  # the first compiles
+        comm.Barrier()
+        sys.setprofile(lambda frame, event, _: frames.append(frame.f_code.co_name) if turn and event == "call" else None)
+        channel.put_signal(mine, tensor)
+        channel.wait_signal(left)
+        channel.release(left)
+        sys.setprofile(None)
+    assert frames == ["put_signal", "raise_flag", "wait_signal", "following", "wait_for_number", "release", "give_back",
+                      "raise_flag"]
+
+
 def test_a_slow_reader_is_not_overwritten_and_its_writer_names_it(comm, ring, way):
     channel, mine, left = ring(way, (2,))
     channel.put_signal(mine, np.array([1.0, 2.0]))
@@ -79,13 +93,14 @@ def test_a_slow_reader_is_not_overwritten_and_its_writer_names_it(comm, ring, wa
     channel.comm.timeout = 0.3
     with pytest.raises(SilentPeer, match=rf"^rank {comm.rank} has waited 0.3 s for rank {(comm.rank + 1) % comm.size} "
                                          rf"in slot {mine} \(to be read\)\."):
-        for number in (3.0, 5.0):  # landing has room for one at the writer
-            channel.put_signal(mine, np.array([number, number]))
+        for number in range(3, 4 + AHEAD):  # landing lets the writer be ahead
+            channel.put_signal(mine, np.array([number, number], float))
     assert found.tolist() == [1.0, 2.0]
     comm.Barrier()
+    channel.comm.timeout = 20.0
     channel.release(left)
-    if way is LandingChannel:
-        assert channel.wait_signal(left).tolist() == [3.0, 3.0]
+    for number in range(3, 2 + AHEAD) if way is LandingChannel else ():
+        assert channel.wait_signal(left).tolist() == [number, number]
         channel.release(left)
 
 
@@ -160,7 +175,7 @@ def with_a_number_used_twice(way):
     def write(self, name, array, number):
         way.write(self, name, array, 1)
 
-    return type("UsedTwice", (way,), {"write": write})
+    return type("UsedTwice", (way,), {"write": write, "put_signal": Channel.put_signal})
 
 
 def pass_two(channel, mine, left):
