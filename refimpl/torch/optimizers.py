@@ -9,7 +9,8 @@ import math
 
 import torch
 
-from kernels.update import OPTIMIZERS
+from kernels.update import OPTIMIZERS, move_each, update_rows
+from models import STATISTIC_RATE
 from refimpl.training.options import Options
 
 OF_THE_OPTIMIZER = ("optimizer", "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "scale_rate",
@@ -85,8 +86,23 @@ def row_step(name, optimizer, group, step: int):
         return "adam", rate, {"beta1": beta1, "beta2": beta2, "epsilon": epsilon}
     raise ValueError(f"{name} is a table, and {kind.__name__}{' with ' * bool(extra)}{', '.join(extra)} moves all its "
                      "rows in each step: give it an optimizer of its own that moves rows, optimizer=[..., "
-                     "torch.optim.SparseAdam([table.weight])], SGD or Adagrad, without weight_decay or momentum; or make "
-                     f"it a dense variable, dense=[{name!r}]")
+                     "torch.optim.SparseAdam([table.weight])], SGD or Adagrad, without weight_decay or momentum; or "
+                     f"make it a dense variable, dense=[{name!r}]")
+
+
+def move_others(reduced, groups, step: int, scale: float):
+    """Move what PyTorch's optimizers do not, rows of tables and statistics, in step ``step``, from 1. Local.
+
+    reduced: of ``ReducedGradient``.  groups: of ``groups_of``.  scale: multiplies the gradients first.
+    """
+    for piece in reduced:
+        shard, name = piece.shard, piece.shard.variable.name
+        if shard.variable.sparse and name in groups:
+            kernel, rate, options = row_step(name, *groups[name], step)
+            update_rows(kernel, shard.values, shard.state, piece.ids, piece.gradient, rate, step=step, scale=scale,
+                        **options)
+    move_each([(piece.shard.values, piece.gradient) for piece in reduced if piece.shard.variable.statistic],
+              STATISTIC_RATE)
 
 
 def row_state(name, optimizer, group) -> dict:

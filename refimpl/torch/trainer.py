@@ -6,12 +6,12 @@
         trainer.backward(loss)                    the dense parameters' .grad has the sum over all ranks
         trainer.step()                            the optimizer's step
 
-    loss: pull, forward and backward pass of this rank's microbatches, sums over all ranks ─▶ kept
-    step: torch.optim on replicated parameters; kernels on the rows that this rank keeps
+    loss: pull, forward and backward pass of this rank's microbatches, sums over all ranks; step: the update
 """
 
 import copy
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -19,11 +19,10 @@ from threadpoolctl import threadpool_limits
 
 from kernels import to_numpy
 from kernels.random import key_of
-from kernels.update import OPTIMIZERS, move_each, update_rows
-from models import STATISTIC_RATE
+from kernels.update import OPTIMIZERS
 from refimpl.torch.data import TorchData
 from refimpl.torch.model import TorchModel
-from refimpl.torch.optimizers import groups_of, optimizers_of, options_of, row_state, row_step, said_of
+from refimpl.torch.optimizers import groups_of, move_others, optimizers_of, options_of, row_state, said_of
 from refimpl.torch.repeatable import repeatable
 from refimpl.torch.tensors import to_tensor
 from refimpl.training.agreement import agree_on
@@ -52,7 +51,7 @@ class TorchTrainer:
 
     def __init__(self, module, loss=None, *, optimizer=None, microbatches=8, comm=None, options=None, **model):
         self.model = module if isinstance(module, TorchModel) else TorchModel(module, loss, **model)
-        self.bound, self.microbatches, self.given = self.model.bound, microbatches, comm
+        self.bound, self.microbatches, self.given = self.model.bound, microbatches, comm  # ``comm`` is made of it
         self.optimizers = optimizers_of(self.model, optimizer)
         self.options = options_of(self.optimizers, options)
         self.base, self.metrics, self.updates = None, {}, 0
@@ -61,13 +60,18 @@ class TorchTrainer:
         self.versions, self.working, self.hooks = {}, False, []
         self.zero_grad()
 
+    @cached_property
+    def comm(self) -> Communicator:
+        """The communicator, made when it is first asked for. Collective then, local afterwards."""
+        return Communicator.of(self.given)
+
     @property
     def is_main_process(self) -> bool:
-        """Whether this is rank 0, which writes files and prints. Local."""
-        return Communicator.of(self.given).rank == 0 if self.base is None else self.base.comm.rank == 0
+        """Whether this is rank 0, which writes files and prints. As ``comm``."""
+        return self.comm.rank == 0
 
     def print(self, *words):
-        """Print on rank 0. Local."""
+        """Print on rank 0. As ``comm``."""
         if self.is_main_process:
             print(*words, flush=True)
 
@@ -96,8 +100,8 @@ class TorchTrainer:
                 raise ValueError(f"the batch is {type(batch).__name__}: give what trainer.shard(loader) yields")
             if self.ready:
                 raise ValueError("loss(batch) comes before step() has used the gradients of another batch: to add "
-                                 "several, give the loader a larger batch_size, and more microbatches: a rank computes "
-                                 "them one after another; to drop them, call trainer.zero_grad()")
+                                 "several, give a larger batch_size and more microbatches, which a rank computes one "
+                                 "after another; to drop them, call trainer.zero_grad()")
             if batch.data is not base.data:
                 base.take(batch.data)
             base.step = batch.number
@@ -109,8 +113,8 @@ class TorchTrainer:
         """Put the sums over all ranks into ``.grad`` of the dense parameters; rows' wait for ``step``. Local."""
         with self._at_work():
             if loss is not self.found:
-                raise ValueError("backward takes what trainer.loss(batch) has just returned, as it is: put a factor or a "
-                                 "penalty into the loss function of the Trainer")
+                raise ValueError("backward takes what trainer.loss(batch) has just returned, as it is: put a factor or "
+                                 "a penalty into the loss function of the Trainer")
             for parameter, piece in self._dense():
                 parameter.grad = to_tensor(piece.gradient)
             self.ready = True
@@ -147,15 +151,14 @@ class TorchTrainer:
             parameter.grad = None
 
     def evaluate(self, loader) -> dict:
-        """Return {"loss", "count", ...} over all examples of a ``DataLoader`` or ``Data``, as ``train`` does. Collective.
-        """
+        """Return {"loss", "count", ...} over all examples of a ``DataLoader`` or ``Data``. Collective."""
         with self._at_work() as base:
             return evaluate(base, self._data(loader))
 
     def gather(self) -> torch.nn.Module:
-        """Put whole tables into the module, on every rank; return it: for ``torch.save`` or a forward pass. Collective.
+        """Put whole tables into the module, on every rank; return it. Collective.
 
-        Its dense parameters have the training's values after each step.
+        For ``torch.save`` or a forward pass. Its dense parameters have the training's values after each step.
         """
         with self._at_work() as base:
             hand_back(base.parameters, self.model)
@@ -164,7 +167,7 @@ class TorchTrainer:
         return self.model.module
 
     def state_dict(self) -> dict:
-        """Return all that ``load_state_dict`` needs to go on, on any number of ranks: for ``torch.save``. Collective."""
+        """Return all that ``load_state_dict`` needs, on any number of ranks: for ``torch.save``. Collective."""
         with self._at_work() as base:
             whole = {key_of_array(*array): base.parameters.collect(*array, True, "checkpoint")
                      for array in self._arrays()}
@@ -181,8 +184,8 @@ class TorchTrainer:
         with self._at_work() as base:
             keys = {key_of_array(*array): array for array in self._arrays()}
             if not isinstance(state, dict) or state.get("values", {}).keys() != keys.keys():
-                raise ValueError("this is no state_dict of a Trainer of this module and these optimizers: load a module's "
-                                 "own by module.load_state_dict before the Trainer is made")
+                raise ValueError("this is no state_dict of a Trainer of this module and these optimizers: load a "
+                                 "module's own by module.load_state_dict before the Trainer is made")
             arrays = {key: value.numpy() for key, value in state["values"].items()}
             agree_on(base.comm, {"the state to load": sha256_of(arrays, "")})
             for key, array in keys.items():
@@ -197,8 +200,9 @@ class TorchTrainer:
 
     def _data(self, loader):
         """Return a loader as data. Local."""
-        own = hasattr(loader, "microbatch")
-        data = loader if own else TorchData(loader, self.microbatches, seed=self.options.seed)
+        data = loader
+        if not hasattr(loader, "microbatch"):
+            data = TorchData(loader, self.microbatches, seed=self.options.seed)
         if data.microbatches != self.microbatches:
             raise ValueError(f"the data have {data.microbatches} microbatches: say Trainer(..., "
                              f"microbatches={data.microbatches}), the same for all data")
@@ -207,28 +211,28 @@ class TorchTrainer:
     def _open(self, data):
         """Open the training on its first data. Collective."""
         threadpool_limits(1)  # as in ``train``: threads would fight for cores, and may sum in another order
-        base = Trainer.open(self.model, data, self.options, self.given,
+        base = Trainer.open(self.model, data, self.options, self.comm,
                             facts=lambda: {"optimizers": said_of(self.optimizers)})
         base.comm.together(lambda: self._take_over(base), (ValueError,))
         self.base = base
         with self._at_work():
             self._show()
-        if self.later is not None:
+        if self.later:
             self.load_state_dict(self.later)
 
     def _take_over(self, base):
         """Let the optimizers here move what this rank keeps. Raises ValueError if it keeps only parts. Local."""
         self.device, self.slots = to_tensor(base.xp.zeros(1)).device, {}
-        owners = base.parameters.exchange_of
-        if parts := [name for name in self.model.parts.dense if not owners[name].replicated]:
-            raise ValueError(f"architecture {self.options.architecture} keeps {', '.join(parts)} at an owner, and a loop "
-                             "of one's own needs dense parameters on each rank: take hybrid or allreduce")
+        if parts := [name for name in self.model.parts.dense if not base.parameters.exchange_of[name].replicated]:
+            raise ValueError(f"architecture {self.options.architecture} keeps {', '.join(parts)} at an owner, and a "
+                             "loop of one's own needs dense parameters on each rank: take hybrid or allreduce")
         for name, entry in groups_of(self.model, self.optimizers).items():
             if name in self.model.parts.sparse:
                 self.slots[name] = row_state(name, *entry)
-        for shard in (shard for exchange in base.parameters.exchanges for shard in exchange.shards.values()):
-            for slot, value in self.slots.get(shard.variable.name, {}).items():
-                shard.state[slot] = base.xp.full_like(shard.values, value)
+        for exchange in base.parameters.exchanges:
+            for shard in exchange.shards.values():
+                for slot, value in self.slots.get(shard.variable.name, {}).items():
+                    shard.state[slot] = base.xp.full_like(shard.values, value)
         self.update_as_train, base.consistency.update = base.consistency.update, self._keep
 
     def _keep(self, number, reduced, scale):
@@ -236,7 +240,7 @@ class TorchTrainer:
         self.reduced, self.scale = reduced, scale
 
     def _dense(self):
-        """Return (the module's parameter, its piece of the sums) of each dense variable."""
+        """Return (the module's parameter, its piece of the sums) of each dense variable. Local."""
         return [(self.bound.own[name], piece) for piece in self.reduced
                 if (name := piece.shard.variable.name) in self.model.parts.dense]
 
@@ -248,15 +252,7 @@ class TorchTrainer:
         with torch.no_grad():
             for parameter, piece in self._dense():
                 to_tensor(piece.shard.values).copy_(parameter)
-        groups, step = groups_of(self.model, self.optimizers), self.updates + 1
-        for piece in self.reduced:
-            shard, name = piece.shard, piece.shard.variable.name
-            if shard.variable.sparse and name in groups:
-                kernel, rate, told = row_step(name, *groups[name], step)
-                update_rows(kernel, shard.values, shard.state, piece.ids, piece.gradient, rate, step=step,
-                            scale=self.scale, **told)
-        move_each([(piece.shard.values, piece.gradient) for piece in self.reduced if piece.shard.variable.statistic],
-                  STATISTIC_RATE)
+        move_others(self.reduced, groups_of(self.model, self.optimizers), self.updates + 1, self.scale)
 
     def _show(self):
         """Let the module have the values of dense variables, and refuse tables' rows from before. Local."""
@@ -271,7 +267,7 @@ class TorchTrainer:
                           for name, layers in self.model.parts.sparse.items() for layer in layers]
 
     def _refusal(self, name):
-        """Return a hook that refuses a look-up outside of the training. No method, as a copied module would copy self."""
+        """Return a hook that refuses a look-up outside of the training. A copy of the module shares it."""
         def refuse(*_):
             if not self.working:
                 raise ValueError(f"{name} is looked up between steps, when each rank keeps only some of its rows: call "
@@ -280,7 +276,7 @@ class TorchTrainer:
         return refuse
 
     def _arrays(self) -> list:
-        """Return (variable, slot) of all that the training keeps beside the optimizers' own state."""
+        """Return (variable, slot) of all that the training keeps beside the optimizers' own state. Local."""
         every = OPTIMIZERS[self.options.optimizer].state
         return [(v.name, slot) for v in self.model.variables
                 for slot in (None, *(() if v.statistic else self.slots.get(v.name, every)))]

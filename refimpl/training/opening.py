@@ -6,6 +6,19 @@ from refimpl.training.run.directory import RunDirectory
 from refimpl.training.trainer import Trainer
 
 
+def choices_of(trainer: Trainer) -> list[str | None]:
+    """Return what was chosen, and why, in words; None: nothing to tell. Local."""
+    return [trainer.device.told(trainer.options.device), getattr(trainer.comm.device_transport, "reason", None),
+            trainer.overlap_choice.reason, trainer.reason]
+
+
+def idle_ranks(trainer: Trainer) -> str | None:
+    """Return the advice for a training of more ranks than microbatches; None for others. Local."""
+    ranks, microbatches = trainer.comm.size, trainer.data.microbatches
+    return (f"only {microbatches} of {ranks} ranks have a microbatch to compute: give --microbatches {ranks} or "
+            f"more, or start {microbatches} ranks") if ranks > microbatches else None
+
+
 def open_directory(trainer: Trainer, output, describe: dict, continues: bool) -> RunDirectory:
     """Return the run directory of a training. Local to rank 0; raises ValueError or OSError with a remedy.
 

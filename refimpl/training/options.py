@@ -10,6 +10,7 @@ from refimpl.gradients.codecs import codec_of
 from refimpl.json_file import shaped
 from refimpl.plan.make import check_sharded
 from refimpl.plan.plan import SYNCHRONOUS
+from refimpl.training.expected import OWN_LOOP, refuse_meant
 from refimpl.transport.channel import CHANNELS, NONE
 from refimpl.transport.device.choice import TRANSPORTS
 
@@ -93,13 +94,18 @@ class Options:
     slow_rank: dict = field(default_factory=dict)
     codec: dict = field(default_factory=dict)
 
+    def __new__(cls, *_, **asked):
+        refuse_meant(asked)
+        return super().__new__(cls)
+
     def __post_init__(self):
         for f in fields(self):
             object.__setattr__(self, f.name, _plain(f.name, getattr(self, f.name), get_args(f.type) or (f.type,)))
         for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES), ("balance", BALANCES), ("device", DEVICES),
                               ("transport", TRANSPORTS), ("channel", CHANNELS)):
             if getattr(self, name) not in choices:
-                raise ValueError(f"no {name} {getattr(self, name)!r}; there are {', '.join(choices)}")
+                more = f"; {OWN_LOOP}" * (name in ("optimizer", "rate"))
+                raise ValueError(f"no {name} {getattr(self, name)!r}; there are {', '.join(choices)}{more}")
         object.__setattr__(self, "optimizer_options", _told(self.optimizer, self.optimizer_options))
         if self.rate_steps is None:
             object.__setattr__(self, "rate_steps", self.steps)
@@ -152,7 +158,8 @@ def _plain(name, value, kinds):
     else:
         fits = isinstance(plain, kinds)
     if not fits:
-        raise ValueError(f"{name} is {value!r}: it must be {' or '.join(WANTED[kind] for kind in kinds)}")
+        more = f"; {OWN_LOOP}" * (name in ("optimizer", "learning_rate", "rate"))
+        raise ValueError(f"{name} is {value!r:.200}: it must be {' or '.join(WANTED[kind] for kind in kinds)}{more}")
     return dict(plain) if isinstance(plain, dict) else plain
 
 
@@ -163,13 +170,18 @@ def _finite(number) -> bool:
         return False
 
 
+PYTORCHS = {"eps": "epsilon", "momentum": "mu"}
+
+
 def _told(name, given) -> dict:
     """Return the options of optimizer ``name`` as Python has them; ValueError for one that it lacks or cannot take."""
-    optimizer = OPTIMIZERS[name]
+    optimizer, given = OPTIMIZERS[name], {PYTORCHS.get(option, option): value for option, value in given.items()}
+    if isinstance(betas := given.get("betas"), (tuple, list)) and len(betas) == 2:
+        given |= dict(zip(("beta1", "beta2"), given.pop("betas")))
     unknown = [option for option in given if option not in optimizer.options]
     if unknown:
         raise ValueError(f"{name} has no option {', '.join(sorted(map(str, unknown)))}; "
-                         f"it has {', '.join(optimizer.options) or 'none'}")
+                         f"it has {', '.join(optimizer.options) or 'none'}; {OWN_LOOP}")
     told = {option: _plain(f"{name}'s option {option}", value, (float,)) for option, value in given.items()}
     for option, value in told.items():
         if not optimizer.bounds[option].holds(value):

@@ -17,13 +17,14 @@ from refimpl.training.consistency.check import check_middle
 from refimpl.training.consistency.run import Left, by_record, decentralised, without_barriers
 from refimpl.training.consistency.served.record import RecordedRun
 from refimpl.training.evaluate import check_can_judge, evaluate
-from refimpl.training.opening import open_directory
+from refimpl.training.expected import refuse_meant
+from refimpl.training.opening import choices_of, idle_ranks, open_directory
 from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.result import Result
 from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.run.directory import bytes_moved, refuse_taken
-from refimpl.training.run.signals import Signals, on_disk
+from refimpl.training.run.signals import Signals, on_disk, stop, stopping
 from refimpl.training.run.timeline import gather_events
 from refimpl.training.run.totals import Totals, mean_alpha
 from refimpl.training.run.whole import hand_back, hashes
@@ -41,6 +42,7 @@ def train(model, data, heldout=None, *, comm=None, **asked) -> Result:
     Raises CollectiveError, with one message on every rank, for anything that any rank finds wrong; Interrupted, which
     is one, when a rank was asked to end.
     """
+    refuse_meant(asked)
     return Session(model, data, heldout, **asked).train(Communicator.of(comm))
 
 
@@ -53,7 +55,8 @@ class Session:
     checkpoint_every: so many steps, or as "30s" seconds by rank 0's clock, at the end of a step; None: at the end only.
     trace: whether to write trace.json.  warm: steps at the start that do not count for the speed.
     describe: what config.json and checkpoints should say of model and data, plain JSON values.
-    progress: called on rank 0 with each step's metrics.  announce: called there with what was chosen, and why.
+    progress: called on rank 0 with each step's metrics; where it returns True, the training ends after this step.
+    announce: called there with what was chosen, and why.
     watch: ``watch(trainer)`` returns the context in which a step is done, on every rank; without barriers, all those
     between two cuts.
     signals: asked before each step whether this rank shall end; then a last checkpoint is saved.
@@ -71,7 +74,7 @@ class Session:
     evaluate_every: int | None = None
     trace: bool = False
     describe: dict | None = None
-    progress: Callable[[dict], None] | None = None
+    progress: Callable[[dict], Any] | None = None
     announce: Callable[[str], None] | None = None
     watch: Callable = nullcontext
     warm: int = 2
@@ -107,10 +110,11 @@ class Session:
         return None if self.resume is None else load_checkpoint(self.trainer, Path(self.resume))
 
     def _train_steps(self) -> dict:
-        """Do all steps; return the last one's evaluation, {} without. Collective."""
-        record: dict = {}
-        while self.trainer.step < self.options.steps:
-            record = self._whole_step()
+        """Do all steps, or up to where ``progress`` stops; return the last one's evaluation, {} without. Collective."""
+        record = {}
+        with stopping(self.trainer):
+            while self.trainer.step < self.options.steps:
+                record = self._whole_step()
         return record.get("heldout", {})
 
     def _whole_step(self) -> dict:
@@ -174,13 +178,10 @@ class Session:
 
     def _tell_choices(self):
         """Tell what was chosen, and why. Of ranks with nothing to compute warn if nobody listens. Local."""
-        trainer, ranks, microbatches = self.trainer, self.trainer.comm.size, self.data.microbatches
-        idle = (f"only {microbatches} of {ranks} ranks have a microbatch to compute: give --microbatches {ranks} or "
-                f"more, or start {microbatches} ranks")
-        for said in (trainer.device.told(self.options.device), getattr(trainer.comm.device_transport, "reason", None),
-                     trainer.overlap_choice.reason, trainer.reason, ranks > microbatches and f"note: {idle}"):
+        idle = idle_ranks(self.trainer)
+        for said in (*choices_of(self.trainer), idle and f"note: {idle}"):
             self._tell(said)
-        if ranks > microbatches and self.announce is None and trainer.comm.rank == 0:
+        if idle and self.announce is None and self.trainer.comm.rank == 0:
             warnings.warn(idle, stacklevel=5)
 
     def _tell(self, text):
@@ -199,15 +200,14 @@ class Session:
         """Write and show a step's metrics on rank 0. Collective."""
         trainer, comm = self.trainer, self.trainer.comm
         if self.output is not None:
-            keys = self._ledger_keys()
-            counts = comm.gather_ledger(keys)
+            counts = comm.gather_ledger(keys := self._ledger_keys())
             record = {**record, "alpha": mean_alpha(comm, trainer.alpha)}
 
         def work():
             if self.directory is not None:
                 self.directory.write_metrics(record | bytes_moved(keys, counts))
-            if self.progress is not None:
-                self.progress(record)
+            if self.progress is not None and self.progress(record) is True:
+                stop(trainer)
 
         if comm.rank == 0:
             self._attempt(work)

@@ -69,7 +69,8 @@ def plain_loop(module, optimizers, microbatches=4, each=lambda: None, clip=None)
         if clip:
             for p in module.parameters():  # PyTorch's own clipping takes no sparse gradients
                 p.grad = p.grad.coalesce() if p.grad.is_sparse else p.grad
-            norm = torch.stack([(p.grad.values() if p.grad.is_sparse else p.grad).norm() for p in module.parameters()]).norm()
+            parts = [p.grad.values() if p.grad.is_sparse else p.grad for p in module.parameters()]
+            norm = torch.stack([part.norm() for part in parts]).norm()
             for p in module.parameters():
                 p.grad.mul_(min(1.0, clip / (norm.item() + 1e-6)))
         for optimizer in optimizers:
@@ -150,7 +151,8 @@ def test_our_own_optimizers_give_the_bits_of_train(optimizer, clip):
 def made():
     module = module_of("recommender")
     dense = [p for name, p in module.named_parameters() if name not in TABLES]
-    return module, [torch.optim.AdamW(dense, lr=0.05), torch.optim.SparseAdam([module.items.weight, module.tags.weight])]
+    tables = [module.items.weight, module.tags.weight]
+    return module, [torch.optim.AdamW(dense, lr=0.05), torch.optim.SparseAdam(tables)]
 
 
 def test_going_on_from_a_state_dict(tmp_path):
@@ -222,7 +224,7 @@ REFUSED = [
     (lambda m: ADAM, {}, "give one of torch.optim, made of module.parameters()"),
     (lambda m: torch.optim.LBFGS(m.parameters()), {}, "LBFGS computes the loss again within a step.*AdamW"),
     (lambda m: Unlike(m.parameters()), {}, "Unlike computes the loss again"),
-    (lambda m: SGD(nn.Linear(2, 3).parameters(), 0.1), {}, r"SGD has a parameter of shape \(3, 2\) that the module has"),
+    (lambda m: SGD(nn.Linear(2, 3).parameters(), 0.1), {}, r"SGD has a parameter of shape \(3, 2\) that the module"),
     (lambda m: [SGD(m.parameters(), 0.1), ADAM(m.out.parameters())], {}, "out.weight is in two optimizers"),
     (lambda m: ADAM(m.parameters()), {}, r"items.weight is a table, and Adam moves all .*SparseAdam.*dense=\['items"),
     (lambda m: SGD(m.parameters(), 0.1, momentum=0.9), {}, "items.weight is a table, and SGD with momentum=0.9 moves"),
@@ -261,11 +263,11 @@ IN_THE_LOOP = [
     (lambda t, o, b: t.step(), r"step\(\) has no gradients: call trainer.backward"),
     (lambda t, o, b: t.backward(2 * t.loss(b)), "backward takes what trainer.loss.* into the loss function"),
     (lambda t, o, b: t.loss(Items()[0]), r"the batch is tuple: give what trainer.shard\(loader\) yields"),
-    (twice, "a larger batch_size, and more microbatches"),
+    (twice, "a larger batch_size and more microbatches"),
     (stepped, r"was changed outside of the training.* call trainer.step\(\), not optimizer.step\(\)"),
     (lambda t, o, b: t.clip_grad_norm_(1.0), "clip_grad_norm_ comes between backward"),
     (lambda t, o, b: t.load_state_dict(t.model.module.state_dict()), "this is no state_dict of a Trainer"),
-    (lambda t, o, b: t.evaluate(TorchData(Items(), 2, 8)), r"data have 2 microbatches: say Trainer\(..., microbatches=2"),
+    (lambda t, o, b: t.evaluate(TorchData(Items(), 2, 8)), r"2 microbatches: say Trainer\(..., microbatches=2"),
     (lambda t, o, b: t.shard(loader(15)), "the loader's batch_size=15 is not that of 4 microbatches"),
 ]
 

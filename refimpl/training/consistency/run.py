@@ -120,8 +120,9 @@ def _steps_of(comm, progress, run) -> list[dict]:
 
     def note(metrics):
         mine.append(metrics)
-        if progress is not None and comm.rank == 0:
-            progress(metrics)
+        if progress is not None and comm.rank == 0 and progress(metrics) is True:
+            raise ValueError("progress returned True, which ends a synchronous training only: without barriers workers "
+                             "do not wait for rank 0; say fewer steps")
 
     try:
         run(note)

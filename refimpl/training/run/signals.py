@@ -5,12 +5,15 @@ import signal
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from refimpl.training.run.checkpoint import steps_saved
 from refimpl.transport.errors import Interrupted
 from refimpl.transport.job.ending import ASK_TO_END
 
+STOP = 127
+"""What ``progress`` asks for, in place of a signal's number."""
 ONE_SECONDS = 1.0
 """A launcher may hand on what the terminal has sent to every process already: within this time it is one signal."""
 
@@ -66,6 +69,23 @@ class Signals:
         """Say that a signal which was ignored from the start, as nohup does, has come."""
         os.write(2, f"refimpl: {signal.Signals(number).name} came and is ignored, as whoever started this has asked "
                     f"for (nohup); the training goes on: {on_disk(self.directory)}\n".encode())
+
+
+def stop(trainer):
+    """End a training after the step at hand, as after its last one, within ``stopping``. Local to rank 0."""
+    if trainer.step < trainer.options.steps:
+        raise Interrupted("progress returned True", STOP)
+
+
+@contextmanager
+def stopping(trainer):
+    """Leave the block where all ranks have heard of ``stop``. Collective."""
+    try:
+        yield
+    except Interrupted as asked:
+        if asked.signal != STOP:
+            raise
+        trainer.failure = None
 
 
 def on_disk(directory: Path | None) -> str:

@@ -1,0 +1,30 @@
+"""What people who know other frameworks say to ``Options`` and ``train``, and what to say here instead."""
+
+OWN_LOOP = "a loop of your own, refimpl.torch.Trainer, takes any optimizer and scheduler of torch.optim"
+MEANT = {
+    **dict.fromkeys(("lr", "base_lr"), "say learning_rate"),
+    **dict.fromkeys(("betas", "eps", "momentum"), "say it in optimizer_options, which takes PyTorch's names, too"),
+    **dict.fromkeys(("nesterov", "amsgrad", "params", "param_groups", "no_decay"), OWN_LOOP),
+    **dict.fromkeys(("scheduler", "lr_scheduler"), f"say rate, warmup and rate_steps of Options; {OWN_LOOP}"),
+    **dict.fromkeys(("warmup_steps", "num_warmup_steps"), "say warmup"),
+    **dict.fromkeys(("max_grad_norm", "gradient_clip_val", "clip_grad_norm"), "say clip_norm"),
+    **dict.fromkeys(("epochs", "num_epochs", "max_epochs"), "say steps=epochs * data.steps_per_epoch"),
+    **dict.fromkeys(("batch_size", "per_device_train_batch_size", "num_workers"),
+                    "say it where the data are made, which know the global batch: TorchData, Examples"),
+    **dict.fromkeys(("gradient_accumulation_steps", "accumulate_grad_batches"),
+                    "give the data more microbatches: a rank computes them one after another"),
+    **dict.fromkeys(("callbacks", "callback", "early_stopping", "patience"),
+                    "give progress, a function of each step's metrics, which ends the training where it returns True"),
+    **dict.fromkeys(("keep_best", "save_best", "save_best_only"),
+                    "keep trainer.state_dict() in a loop of your own, refimpl.torch.Trainer"),
+    **dict.fromkeys(("fp16", "bf16", "amp", "precision", "mixed_precision"),
+                    "trainings are of float32 or float64: the variables' dtype decides"),
+}
+"""Name -> the remedy. Each is refused with it, before anything is done."""
+
+
+def refuse_meant(asked):
+    """Raise TypeError for the first of these names that is another framework's, with what to say here. Local."""
+    for name in asked:
+        if name in MEANT:
+            raise TypeError(f"{name} is unknown here: {MEANT[name]}")
