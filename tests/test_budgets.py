@@ -15,9 +15,9 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 5689,
-    "models": 5978,
+    "models": 5985,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2593,
+    "refimpl/cli": 2622,
     "refimpl/collectives": 4905,
     "refimpl/conformance": 9251,
     "refimpl/experiments": 6965,
@@ -29,11 +29,11 @@ BUDGETS = {
     "refimpl/plan": 2863,
     "refimpl/server": 766,
     "refimpl/strategies": 1547,
-    "refimpl/svm": 117,
+    "refimpl/svm": 164,
     "refimpl/torch": 1881,
     "refimpl/training": 7235,
     "refimpl/transport": 3773,
-    "tests": 42976,
+    "tests": 42998,
 }
 
 

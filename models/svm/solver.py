@@ -70,7 +70,7 @@ class Solver:
         self.objective: float | None = None
         packing = VectorPacking(rows)
         self.traffic = SvmTraffic(self.ranks, packing, len(labels))
-        capacity = capacity_of(options, packing, len(labels), self.ranks.size)
+        capacity = capacity_of(options, packing, len(labels), self.ranks.planned)
         self.cache = RowCache(self.samples, len(labels), capacity)
         self.eliminates, self.gains = options.elimination != "none", np.empty(len(self.samples))
         self.ahead, self.evaluations_between, self.last_elimination = min(AHEAD, capacity // 8), 0, 0

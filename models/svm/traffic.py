@@ -4,9 +4,12 @@ import numpy as np
 
 
 class OneRank:
-    """The ``ranks`` of a ``Solver`` that trains on one rank."""
+    """The ``ranks`` of a ``Solver`` that trains on one rank. planned: see ``SvmTraffic.bytes_by_rank``."""
 
     rank, size = 0, 1
+
+    def __init__(self, planned: int = 1):
+        self.planned = planned
 
     def gather(self, array, phase: str):
         """Return the arrays of all ranks, by rank: (size, ...). Collective."""
@@ -17,7 +20,7 @@ class OneRank:
 
 
 class SvmTraffic:
-    """The exchanges of one training. Collective, but for ``bytes_of``.
+    """The exchanges of one training. Collective, but for ``bytes_by_rank``.
 
     rounds: exchanges so far.  gathered: numbers that each rank has told all others, apart from its terms.
     sent: (n,), numbers sent of each sample's features.  terms: gathers of one number of each sample.
@@ -54,7 +57,11 @@ class SvmTraffic:
         return {number: vector for theirs, array in zip(owned, arrays) if theirs
                 for number, vector in zip(theirs, self.packing.unpack(array, theirs))}
 
-    def bytes_of(self, rank: int, size: int) -> int:
-        """Return the bytes that a rank sends when these exchanges run on ``size`` ranks. Local."""
-        numbers = self.gathered + self.terms * -(-len(self.sent) // size) + int(self.sent[rank::size].sum())
-        return 8 * (size - 1) * numbers
+    def bytes_by_rank(self, size: int):
+        """Return the bytes that each of ``size`` ranks sends in these exchanges: (size,) int64. Local.
+
+        A training on one rank has the exchanges of ``size`` ranks, if ``ranks.planned`` was ``size``: then its cache
+        holds as many rows as theirs.
+        """
+        own = np.bincount(np.arange(len(self.sent)) % size, self.sent, size).astype(np.int64)
+        return 8 * (size - 1) * (self.gathered + self.terms * -(-len(self.sent) // size) + own)

@@ -1,4 +1,4 @@
-"""Train a support vector machine on the ranks that mpirun started, or predict with one."""
+"""Train a support vector machine on the ranks that mpirun started, plan a training, or predict with a machine."""
 
 import json
 
@@ -6,6 +6,7 @@ from kernels.svm.definition import KINDS, KernelFunction
 from models.svm.named import SETS
 from models.svm.solver import ELIMINATIONS, SELECTIONS, SvmOptions
 from refimpl.cli.asked.values import nonempty, real, whole
+from refimpl.cli.told.tables import console, table_of
 from refimpl.transport import CollectiveError
 
 HELP = "support vector machines: mpirun -n N python -m refimpl svm train FILE"
@@ -17,32 +18,42 @@ def add(parser):
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     train = actions.add_parser("train", help="train on a file or a named set of samples",
                                description="Train on samples; the same bits on any number of ranks.")
-    _samples(train)
     train.add_argument("--output", metavar="MODEL", type=nonempty, help="write the trained machine to this file")
-    train.add_argument("--c", type=real(above=True), default=1.0, help="the largest weight of a sample, C (default 1)")
-    train.add_argument("--kernel", choices=KINDS, default="gaussian", help="the kernel (default gaussian)")
-    train.add_argument("--gamma", type=real(above=True), help="γ of the kernel (default 1 / number of features)")
-    train.add_argument("--degree", type=whole(), default=3, help="degree of the polynomial kernel (default 3)")
-    train.add_argument("--constant", type=real(), default=0.0, help="constant of the polynomial kernel (default 0)")
-    train.add_argument("--tolerance", type=real(above=True), default=1e-3,
-                       help="stop when half the optimality gap is below this (default 1e-3)")
-    train.add_argument("--selection", choices=SELECTIONS, default="second",
-                       help="select pairs by first-order or second-order information (default second)")
-    train.add_argument("--elimination", choices=ELIMINATIONS, default="multi",
-                       help="when to leave out samples that cannot become support vectors (default multi)")
-    train.add_argument("--period", type=whole(), default=1000,
-                       help="iterations between two eliminations (default 1000)")
-    train.add_argument("--cache", type=whole(), default=200, metavar="MB",
-                       help="memory on each rank for kernel rows, in megabytes (default 200)")
-    train.add_argument("--block", type=whole(), default=32, metavar="P",
-                       help="change the P samples at each end of the gap in one round: more samples, fewer rounds; "
-                            "1: one pair (default 32)")
+    plan = actions.add_parser("plan", help="what a training will send on any number of ranks",
+                              description="Train on one rank, and print what each rank of more will send: the same "
+                                          "bytes as the ledger of svm train counts.")
+    plan.add_argument("--ranks", type=whole(), nargs="+", metavar="N", default=[1, 2, 4, 8, 16],
+                      help="numbers of ranks (default 1 2 4 8 16)")
+    for each in (train, plan):
+        _training(each)
     predict = actions.add_parser("predict", help="predict the labels of a file", description="Print the label of each "
                                  "sample of a file, and how many are as the file says.")
     predict.add_argument("model", metavar="MODEL", type=nonempty, help="a file that svm train has written")
     _samples(predict)
-    for each in (train, predict):
+    for each in (train, plan, predict):
         each.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _training(parser):
+    _samples(parser)
+    parser.add_argument("--c", type=real(above=True), default=1.0, help="the largest weight of a sample, C (default 1)")
+    parser.add_argument("--kernel", choices=KINDS, default="gaussian", help="the kernel (default gaussian)")
+    parser.add_argument("--gamma", type=real(above=True), help="γ of the kernel (default 1 / number of features)")
+    parser.add_argument("--degree", type=whole(), default=3, help="degree of the polynomial kernel (default 3)")
+    parser.add_argument("--constant", type=real(), default=0.0, help="constant of the polynomial kernel (default 0)")
+    parser.add_argument("--tolerance", type=real(above=True), default=1e-3,
+                       help="stop when half the optimality gap is below this (default 1e-3)")
+    parser.add_argument("--selection", choices=SELECTIONS, default="second",
+                       help="select pairs by first-order or second-order information (default second)")
+    parser.add_argument("--elimination", choices=ELIMINATIONS, default="multi",
+                       help="when to leave out samples that cannot become support vectors (default multi)")
+    parser.add_argument("--period", type=whole(), default=1000,
+                       help="iterations between two eliminations (default 1000)")
+    parser.add_argument("--cache", type=whole(), default=200, metavar="MB",
+                       help="memory on each rank for kernel rows, in megabytes (default 200)")
+    parser.add_argument("--block", type=whole(), default=32, metavar="P",
+                       help="change the P samples at each end of the gap in one round: more samples, fewer rounds; "
+                            "1: one pair (default 32)")
 
 
 def _samples(parser):
@@ -60,8 +71,8 @@ def _read(given, width=None):
 
 
 def run(given: dict) -> int:
-    """Train, collective over all ranks, or predict, local."""
-    return {"train": _train, "predict": _predict}[given.pop("action")](given)
+    """Train, collective over all ranks; or plan or predict, local."""
+    return {"train": _train, "plan": _plan, "predict": _predict}[given.pop("action")](given)
 
 
 def _train(given) -> int:
@@ -71,11 +82,7 @@ def _train(given) -> int:
 
     ranks = SvmRanks.of()
     rows, labels = ranks.comm.together(lambda: _read(given), (ValueError, OSError))
-    gamma = given["gamma"] or 1 / max(rows.shape[1], 1)
-    kernel = KernelFunction(given["kernel"], gamma, given["degree"], given["constant"])
-    options = SvmOptions(given["c"], given["tolerance"], given["selection"], given["elimination"], given["period"],
-                         given["cache"] << 20, given["block"])
-    classifier, solvers = train_classifier(rows, labels, kernel, options, ranks)
+    classifier, solvers = train_classifier(rows, labels, *_settings(given, rows.shape[1]), ranks)
     evaluations, sent = ranks.comm.gather_numbers(
         [sum(solver.evaluations for solver in solvers), ranks.comm.ledger.total()], "the counts").sum(axis=0)
     if ranks.rank:
@@ -95,6 +102,28 @@ def _train(given) -> int:
           "{evaluations:,} kernel evaluations, {bytes:,} B sent\n"
           "{support_vectors:,} support vectors, sha256 {sha256}".format(**told))
     print("dual objective: " + _objectives(told["objectives"]))
+    return 0
+
+
+def _settings(given, width):
+    """Return the kernel and the options of a training."""
+    kernel = KernelFunction(given["kernel"], given["gamma"] or 1 / max(width, 1), given["degree"], given["constant"])
+    return kernel, SvmOptions(given["c"], given["tolerance"], given["selection"], given["elimination"],
+                              given["period"], given["cache"] << 20, given["block"])
+
+
+def _plan(given) -> int:
+    from refimpl.svm.foretell import foretell
+
+    rows, labels = _read(given)
+    told = [{"ranks": one.ranks, "rounds": one.rounds, "bytes": int(one.bytes.sum()), "most_bytes": int(one.bytes.max()),
+             "objectives": [solver.objective for solver in one.solvers]}
+            for one in foretell(rows, labels, *_settings(given, rows.shape[1]), given["ranks"])]
+    if given["json"]:
+        print(json.dumps(told))
+    else:
+        console(150).print(table_of("What a training sends", ["ranks", "rounds", "B, all ranks", "B, the busiest rank"], [
+            [f"{one[key]:,}" for key in ("ranks", "rounds", "bytes", "most_bytes")] for one in told]))
     return 0
 
 

@@ -10,7 +10,7 @@ class SvmRanks:
     """
 
     def __init__(self, comm: Communicator):
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self.comm, self.rank, self.size, self.planned = comm, comm.rank, comm.size, comm.size
 
     @classmethod
     def of(cls, comm=None) -> "SvmRanks":

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from kernels.svm.definition import KernelFunction
 from models.svm.blocks import BlockSolver
 from models.svm.solver import Solver, SvmOptions
+from models.svm.traffic import OneRank
 from refimpl.cli import main
 from refimpl.plain.svm import two_rings
 from refimpl.transport import Communicator
@@ -33,10 +34,31 @@ def test_any_number_of_ranks_gives_the_bits_of_one(comm, options, form):
     assert several.objective == alone.objective and several.iterations == alone.iterations
     # a vector of CSR is two numbers for each value, so fewer rows may fit into the cache
     assert form is csr_array or comm.allreduce(several.cache.evaluations) == alone.cache.evaluations
-    assert ranks.comm.ledger.total() == several.traffic.bytes_of(comm.rank, comm.size)
-    if form is np.asarray:  # what one rank foretells
-        assert ranks.comm.ledger.total() == alone.traffic.bytes_of(comm.rank, comm.size)
-        assert several.traffic.rounds == alone.traffic.rounds
+    assert ranks.comm.ledger.total() == several.traffic.bytes_by_rank(comm.size)[comm.rank]
+    planned = solver(form(ROWS), LABELS, KernelFunction("gaussian", 0.1), options, OneRank(comm.size))
+    assert planned.train() == bias and several.traffic.rounds == planned.traffic.rounds
+    assert ranks.comm.ledger.total() == planned.traffic.bytes_by_rank(comm.size)[comm.rank]
+
+
+@pytest.mark.mpi
+@pytest.mark.ranks(3)
+@pytest.mark.parametrize("options", [[], ["--block", "1", "--selection", "first"]], ids=["blocks", "pairs"])
+def test_plan_foretells_the_bytes_of_train(comm, tmp_path, capsys, options):
+    path = comm.bcast(str(tmp_path / "classes"))
+    if comm.rank == 0:  # three classes, and rows of which a cache of 1 MB holds a part
+        wide = np.random.default_rng(2).standard_normal((600, 40)) + np.arange(600)[:, None] % 3
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{n % 3} " + " ".join(f"{k}:{value:.4f}" for k, value in enumerate(row, 1)) + "\n"
+                            for n, row in enumerate(wide))
+    comm.Barrier()
+    given = [path, "--c", "10", "--gamma", "0.02", "--cache", "1", "--period", "50", *options, "--json"]
+    assert main(["svm", "train", *given]) == 0
+    told = json.loads(comm.bcast(capsys.readouterr().out))
+    if comm.rank == 0:
+        assert main(["svm", "plan", *given, "--ranks", "1", "3"]) == 0
+        one, three = json.loads(capsys.readouterr().out)
+        assert (three["bytes"], three["rounds"]) == (told["bytes"], told["rounds"]) and one["bytes"] == 0
+        assert three["objectives"] == told["objectives"] and three["most_bytes"] >= three["bytes"] / 3
 
 
 @pytest.mark.mpi
