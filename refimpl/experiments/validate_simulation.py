@@ -9,7 +9,11 @@ the prediction as in the network. Calls without a pause would find them as the c
 import statistics
 import time
 
+import numpy as np
+
+from refimpl.collectives.units import size_name
 from refimpl.experiments.bench import job
+from refimpl.experiments.bench.timing import grouped
 
 SIZES = [1 << 16, 1 << 18, 1 << 20, 1 << 22]
 """Bytes of the float32 vector."""
@@ -39,16 +43,22 @@ def describe(found: dict) -> str:
     lines += [f"{row['algorithm']:20}{row['machines']:9}{row['ranks']:6}{row['bytes']:12,}"
               f"{row['predicted'] * 1e3:10.2f} ms{row['measured'] * 1e3:10.2f} ms{row['error']:8.1%}"
               for row in found["rows"]]
+    lines += [_spread(size_name(size), rows) for size, rows in grouped(found["rows"], "bytes").items()]
     bursts = sorted({row["burst"] for row in found["rows"]})
-    lines.append(f"median error {found['median_error']:.1%} over {len(found['rows'])} times at {found['rate']}; "
-                 f"bursts as calibrated: {', '.join(f'{burst:,.0f}' for burst in bursts)} bytes")
+    lines += [_spread("all sizes", found["rows"]), f"at {found['rate']}; bursts as calibrated: "
+              f"{', '.join(f'{burst:,.0f}' for burst in bursts)} bytes"]
     return "\n".join(lines)
+
+
+def _spread(what, rows) -> str:
+    """Return the distribution of the errors as a line."""
+    median, most_of_them, largest = np.quantile([row["error"] for row in rows], (0.5, 0.9, 1))
+    return (f"{what}: {len(rows)} predictions; error {median:.1%} (median), {most_of_them:.1%} (90th percentile), "
+            f"{largest:.1%} (largest)")
 
 
 def main(comm, sizes) -> list[dict]:
     """Calibrate, then predict and measure every algorithm at every size; return the rows. Collective."""
-    import numpy as np
-
     from refimpl.collectives import ALGORITHMS, make_schedule
     from refimpl.collectives.running.runner import ScheduleRunner
     from refimpl.collectives.running.segments import segments_of

@@ -35,13 +35,17 @@ def test_every_algorithm_is_measured_and_predicted(one_machine):
 
 
 def test_errors_are_relative_to_what_was_measured(monkeypatch):
-    row = {"algorithm": "ring", "machines": 4, "ranks": 4, "bytes": 8, "measured": 2.0, "burst": 131072.0}
-    answer(monkeypatch, returncode=0, stdout=json.dumps([{**row, "predicted": p} for p in (2.0, 3.0, 6.0)]))
+    row = {"algorithm": "ring", "machines": 4, "ranks": 4, "measured": 2.0, "burst": 131072.0}
+    answer(monkeypatch, returncode=0, stdout=json.dumps([
+        {**row, "predicted": p, "bytes": size} for p, size in ((2.0, 8), (3.0, 4096), (6.0, 8))]))
     found = validate_simulation.validate(clusters=[(4, 1)])
     assert [row["error"] for row in found["rows"]] == [0, 0.5, 2] and found["median_error"] == 0.5
     assert found["median_error"] == statistics.median(row["error"] for row in found["rows"])
-    last = validate_simulation.describe(found).splitlines()[-1]
-    assert last == "median error 50.0% over 3 times at 200mbit; bursts as calibrated: 131,072 bytes"
+    assert validate_simulation.describe(found).splitlines()[-4:] == [
+        "8 B: 2 predictions; error 100.0% (median), 180.0% (90th percentile), 200.0% (largest)",
+        "4 KiB: 1 predictions; error 50.0% (median), 50.0% (90th percentile), 50.0% (largest)",
+        "all sizes: 3 predictions; error 50.0% (median), 170.0% (90th percentile), 200.0% (largest)",
+        "at 200mbit; bursts as calibrated: 131,072 bytes"]
 
 
 def test_a_job_that_fails_is_an_error(monkeypatch):
