@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2622,
     "refimpl/collectives": 4905,
-    "refimpl/conformance": 9251,
+    "refimpl/conformance": 9191,
     "refimpl/experiments": 6975,
     "refimpl/gradients": 754,
     "refimpl/jax": 440,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1881,
     "refimpl/training": 7235,
     "refimpl/transport": 3773,
-    "tests": 43002,
+    "tests": 43007,
 }
 
 

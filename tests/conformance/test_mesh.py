@@ -71,7 +71,10 @@ def test_every_fault_is_a_mutant():
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.thorough("2")
 def test_no_fault_hides(ranks):
-    """Each fault that concerns a case moves some number beyond its tolerance, and no other kind moves all alike."""
+    """Each fault that concerns a case moves some number beyond its tolerance, and no other kind moves all alike.
+
+    Where G is K, a part that counts G times counts K times.
+    """
     for case in cases_for(ranks, "mesh"):
         right, alike = rule.stepped(case)[0], {}
         for deviation in Stepped.alternatives([case]):
@@ -79,7 +82,8 @@ def test_no_fault_hides(ranks):
                 parts = [(wrong[0][n][r].value, want) for n, of_ranks in right.items() for r, want in of_ranks.items()]
                 assert any((np.abs(value - want.value) > want.tolerance).any() for value, want in parts), deviation
                 numbers = tuple(np.float32(value).tobytes() for value, _ in parts)
-                assert alike.setdefault(numbers, deviation).code == deviation.code, case.name
+                codes = {alike.setdefault(numbers, deviation).code, deviation.code}
+                assert len(codes) == 1 or codes == {"norm-parts-k-times", "norm-parts-g-times"}, case.name
 
 
 def test_one_layer_is_named():

@@ -17,7 +17,8 @@ from refimpl.conformance.compare import judge
 from refimpl.conformance.rules.owner import served
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import SUPPORTS, Semantics
-from refimpl.conformance.space.owner import KINDS, Uncorrected, code_of
+from refimpl.conformance.space.deviation import code_of
+from refimpl.conformance.space.owner import KINDS, Uncorrected
 from refimpl.conformance.target import Answer, Target, unsupported
 from refimpl.plain.owner import Owner
 

@@ -23,8 +23,8 @@ OF_AGGREGATION = {
     "ids-int16", "ids-float16", "offsets-int32", "offsets-differ", "padding-added", "group-ranks-as-places",
     "ids-clamped", "last-row-lost", "tail-lost", "clamped", "use-lost", "use-twice", "uses-averaged"}
 """Deviations of aggregation, which its own cases show: trainings need not show them again."""
-EQUAL = {"root-ignored"}
-"""What changes nothing: a broadcast from the root."""
+EQUAL = {"root-ignored", "staleness-per-worker"}
+"""What changes nothing: a broadcast from the root, the staleness of a dense variable."""
 
 
 @cache

@@ -6,14 +6,9 @@ from functools import reduce
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
-from refimpl.conformance.space.deviation import Impossible, concerning
-from refimpl.conformance.space.manifest import has, if_task
+from refimpl.conformance.space.manifest import if_task
 from refimpl.conformance.space.windows import joined
 from refimpl.plain.sums import norm_of
-
-
-def _norm(change):
-    return if_task("clip", change)
 
 
 def _of_local(right, machine, place):
@@ -26,12 +21,9 @@ def _all_numbers(machine):
     return np.concatenate([np.ravel(g.rows if isinstance(g, Rows) else g) for g in parts])
 
 
-def _clipped(change):
-    """Change the clipped gradients: change(machine, place, name -> gradient before clipping)."""
-    def changed(right, machine, place):
-        return change(machine, place, machine.aggregated(place.step, place.rank))
-
-    return changed
+def _each(change):
+    """Change each variable's gradient as it was before clipping: change(gradient, largest norm)."""
+    return lambda right, m, p: {n: change(g, m.task.clip) for n, g in m.aggregated(p.step, p.rank).items()}
 
 
 def _by_row(gradient, clip):
@@ -54,8 +46,6 @@ def _of_shard(machine, rank) -> float:
 
 def _of_ranks(machine, place) -> list[float]:
     """The norm of each rank's own gradient."""
-    if machine.case.ranks == 1:
-        raise Impossible
     return [norm_of(machine.merged(place.step, r), machine.semantics) for r in machine.group]
 
 
@@ -74,7 +64,7 @@ def _micro(change):
         return change(machine, place, [{v.name: machine.of_window(replace(place, variable=v), [step]).value
                                         for v in machine.trained} for step in window])
 
-    return concerning(changed, lambda case: has("clip")(case) and has("window")(case))
+    return changed
 
 
 def _joined_all(parts) -> dict:
@@ -82,58 +72,58 @@ def _joined_all(parts) -> dict:
     return {name: joined([part[name] for part in parts]) for name in parts[0]}
 
 
-CLIPPING = (
-    ("local-norm", "gradients are clipped by the rank's own norm, not by the global one", "norm", _norm(_of_local)),
-    ("norm-squared", "no root is taken of the norm's squares", "norm", _norm(lambda right, m, p: right * right)),
-    ("norm-rooted", "the root of the norm is taken once more", "norm", _norm(lambda right, m, p: np.sqrt(right))),
+CLIPPING = if_task("clip", (
+    ("local-norm", "gradients are clipped by the rank's own norm, not by the global one", "norm", _of_local),
+    ("norm-squared", "no root is taken of the norm's squares", "norm", lambda right, m, p: right * right),
+    ("norm-rooted", "the root of the norm is taken once more", "norm", lambda right, m, p: np.sqrt(right)),
     ("norm-of-sizes", "the norm is the sum of absolute values", "norm",
-     _norm(lambda right, m, p: np.abs(_all_numbers(m)).sum())),
+     lambda right, m, p: np.abs(_all_numbers(m)).sum()),
     ("norm-of-largest", "the norm is the largest absolute value", "norm",
-     _norm(lambda right, m, p: np.abs(_all_numbers(m)).max())),
+     lambda right, m, p: np.abs(_all_numbers(m)).max()),
     ("norm-averaged", "the norm's squares are averaged over the elements, not added", "norm",
-     _norm(lambda right, m, p: right / np.sqrt(_all_numbers(m).size))),
+     lambda right, m, p: right / np.sqrt(_all_numbers(m).size)),
     ("norm-of-sum", "the norm is N times too large: of the sum, not of the average", "norm",
-     _norm(lambda right, m, p: right * m.case.ranks)),
-    ("norm-of-share", "the norm is N times too small", "norm", _norm(lambda right, m, p: right / m.case.ranks)),
+     lambda right, m, p: right * m.case.ranks),
+    ("norm-of-share", "the norm is N times too small", "norm", lambda right, m, p: right / m.case.ranks),
     ("norm-over-ranks", "the norm's squares are added over N ranks that all have the same: N times its square", "norm",
-     _norm(lambda right, m, p: right * np.sqrt(m.case.ranks))),
+     lambda right, m, p: right * np.sqrt(m.case.ranks)),
     ("norm-scaled", "the norm is of gradients that still have the loss scale", "norm",
-     if_task("loss_scale", lambda right, m, p: right * m.task.loss_scale)),
+     lambda right, m, p: right * m.task.loss_scale, "loss_scale"),
     ("norm-of-variable", "each variable is clipped by its own norm", "norm",
-     _norm(lambda right, m, p: norm_of({"": m.clipping[p.variable.name]}, replace(m.semantics, clip_norm="all")))),
-    ("norm-plus-one", "1 is added to the norm", "norm", _norm(lambda right, m, p: right + 1)),
-    ("norms-added", "the variables' norms are added, not their squares", "norm", _norm(lambda right, m, p: sum(
-        norm_of({n: g}, m.semantics) for n, g in m.clipping.items()))),
-    ("not-clipped", "gradients are not clipped", "scale", _norm(lambda right, m, p: 1.0)),
+     lambda right, m, p: norm_of({"": m.clipping[p.variable.name]}, replace(m.semantics, clip_norm="all"))),
+    ("norm-plus-one", "1 is added to the norm", "norm", lambda right, m, p: right + 1),
+    ("norms-added", "the variables' norms are added, not their squares", "norm",
+     lambda right, m, p: sum(norm_of({n: g}, m.semantics) for n, g in m.clipping.items())),
+    ("not-clipped", "gradients are not clipped", "scale", lambda right, m, p: 1.0),
     ("always-scaled", "gradients are scaled to the largest norm, those that are smaller too", "scale",
-     _norm(lambda right, m, p: m.task.clip / max(norm_of(m.clipping, m.semantics), 1e-300))),
+     lambda right, m, p: m.task.clip / max(norm_of(m.clipping, m.semantics), 1e-300)),
     ("scaled-to-one", "gradients that are too large are scaled to norm 1", "scale",
-     _norm(lambda right, m, p: right if right == 1.0 else right / m.task.clip)),
-    ("clipped-twice", "the scale is applied twice", "scale", _norm(lambda right, m, p: right * right)),
-    ("scale-inverted", "the scale is norm / largest norm", "scale", _norm(lambda right, m, p: 1 / right)),
-    ("clipped-by-value", "each element is clipped, not the norm", "clipped", _norm(_clipped(
-        lambda m, p, found: {n: with_numbers(g, lambda x: np.clip(x, -m.task.clip, m.task.clip))
-                             for n, g in found.items()}))),
-    ("clipped-by-row", "each row is clipped by its own norm", "clipped", _norm(_clipped(
-        lambda m, p, found: {n: _by_row(g, m.task.clip) for n, g in found.items()}))),
+     lambda right, m, p: right if right == 1.0 else right / m.task.clip),
+    ("clipped-twice", "the scale is applied twice", "scale", lambda right, m, p: right * right),
+    ("scale-inverted", "the scale is norm / largest norm", "scale", lambda right, m, p: 1 / right),
+    ("clipped-by-value", "each element is clipped, not the norm", "clipped",
+     _each(lambda g, clip: with_numbers(g, lambda x: np.clip(x, -clip, clip)))),
+    ("clipped-by-row", "each row is clipped by its own norm", "clipped", _each(_by_row)),
     ("norm-of-shard", "each rank clips by the norm of its own shard", "norm",
-     _norm(lambda right, m, p: _of_shard(m, p.rank))),
+     lambda right, m, p: _of_shard(m, p.rank)),
     ("norm-of-shards", "the shards' norms are added, not their squares", "norm",
-     _norm(lambda right, m, p: sum(_of_shard(m, r) for r in m.group))),
+     lambda right, m, p: sum(_of_shard(m, r) for r in m.group)),
     ("norm-of-ranks", "the norms of the ranks' own gradients are averaged: the global one is wanted", "norm",
-     _norm(lambda right, m, p: np.mean(_of_ranks(m, p)))),
+     lambda right, m, p: np.mean(_of_ranks(m, p))),
     ("norm-of-ranks", "the largest norm of the ranks' own gradients is taken for the global one", "norm",
-     _norm(lambda right, m, p: max(_of_ranks(m, p)))),
+     lambda right, m, p: max(_of_ranks(m, p))),
     ("norm-of-ranks", "the squares of the ranks' own gradients are added, not those of their aggregate", "norm",
-     _norm(lambda right, m, p: np.sqrt(sum(norm**2 for norm in _of_ranks(m, p))))),
+     lambda right, m, p: np.sqrt(sum(norm**2 for norm in _of_ranks(m, p)))),
     ("norm-dense-n-times", "the norm counts dense gradients N times, once for every rank that has them, and rows once",
-     "norm", _norm(lambda right, m, p: _weighted(m, dense=m.case.ranks))),
+     "norm", lambda right, m, p: _weighted(m, dense=m.case.ranks)),
     ("norm-rows-n-times", "the norm counts rows N times, and dense gradients once", "norm",
-     _norm(lambda right, m, p: _weighted(m, rows=m.case.ranks))),
+     lambda right, m, p: _weighted(m, rows=m.case.ranks)),
     ("clipped-each-micro-step", "each micro-step's gradient is clipped by itself, then those of a window are added",
-     "clipped", _micro(lambda m, p, parts: _joined_all([m.clip(p.step, p.rank, part) for part in parts]))),
+     "clipped", _micro(lambda m, p, parts: _joined_all([m.clip(p.step, p.rank, part) for part in parts])), "clip",
+     "window"),
     ("clipped-each-micro-step", "what a window has added up so far is clipped at each micro-step", "clipped",
      _micro(lambda m, p, parts: reduce(lambda so_far, part: m.clip(p.step, p.rank, _joined_all([so_far, part])),
-                                       parts, {n: with_numbers(g, np.zeros_like) for n, g in parts[0].items()}))),
-)
+                                       parts, {n: with_numbers(g, np.zeros_like) for n, g in parts[0].items()})),
+     "clip", "window"),
+))
 """(code, words, decision, change)."""

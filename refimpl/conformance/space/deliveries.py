@@ -56,8 +56,6 @@ def _own(added: bool):
 def _at_step(step):
     """What another step gave: step(now) -> number, or None."""
     def changed(want, machine, place):
-        if machine.steps < 2:
-            raise Impossible
         then = step(place.step)
         return want if then is None else machine.total(replace(place, step=then))
 
@@ -66,7 +64,7 @@ def _at_step(step):
 
 def _accumulated(want, machine, place):
     """The sum of this step's and all earlier ones': the buffer is not cleared."""
-    if machine.steps < 2 or isinstance(want.value, Rows):
+    if isinstance(want.value, Rows):
         raise Impossible
     earlier = [machine.total(replace(place, step=s)) for s in range(place.step)]
     return replace(want, value=sum((w.value for w in earlier), want.value),

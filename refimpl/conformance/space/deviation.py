@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from inspect import isfunction, signature
 from typing import Any, Callable
 
 import numpy as np
@@ -136,7 +137,27 @@ class Machine:
 
 
 class SimulatedClass(Machine):
-    """A machine whose deviations are classes: it runs one of them, or the plain one, and looks its answers up."""
+    """A machine whose deviations are classes, its ``kinds``: it runs one, or the plain one, and looks answers up."""
+
+    kinds: dict[type, int] = {}
+
+    @classmethod
+    def alternatives(cls, cases):
+        """Return each kind; what is told of a variable or layer also for each of the cases' alone. Local."""
+        names = dict.fromkeys(name for case in cases for name in cls.names(case))
+        return [Deviation(code_of(kind), words_of(kind) + where, fault=one) for kind in cls.kinds
+                for where, scoped in [("", kind), *((f": {name}", in_one(kind, name)) for name in names)] if scoped
+                for one in cls.variants(scoped, cases)]
+
+    @classmethod
+    def names(cls, case) -> list[str]:
+        """Return what a deviation may concern alone: variables. Local."""
+        return [v.name for v in case.variables]
+
+    @classmethod
+    def variants(cls, kind, cases) -> list[type]:
+        """Return a kind with each value of its attributes that some cases can show. Local."""
+        return [kind]
 
     def __init__(self, case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
@@ -164,6 +185,18 @@ class SimulatedClass(Machine):
             return want
         eps = 64 * np.finfo(np.float32).eps
         return replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(numbers_of(want.value))))
+
+
+def in_one(kind: type, only: str) -> type | None:
+    """Return a class that deviates for one layer or variable alone; None if not all its methods are told which. Local.
+    """
+    def method(name, wrong):
+        return lambda self, what, *rest: (wrong(self, what, *rest) if what.name == only else
+                                          getattr(super(kind, self), name)(what, *rest))
+
+    methods = {name: method for name, method in vars(kind).items() if isfunction(method)}
+    told = methods and all({"layer", "v"} & {*[*signature(method).parameters][1:2]} for method in methods.values())
+    return type(kind.__name__, (kind,), {n: method(n, wrong) for n, wrong in methods.items()}) if told else None
 
 
 def code_of(kind: type) -> str:

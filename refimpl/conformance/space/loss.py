@@ -8,7 +8,7 @@ import numpy as np
 
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import bound, exact_sum
-from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
+from refimpl.conformance.space.deviation import Deviation, Machine, Place
 from refimpl.plain.sums import Sums
 
 GIVEN = {"loss": "losses", "gradient": "gradients"}
@@ -46,16 +46,9 @@ class Broadcast(Machine):
     @classmethod
     def alternatives(cls, cases):
         """Return the deviations of broadcasts. Local."""
-        def from_rank(rank):
-            def changed(right, machine, place):
-                if rank == right:
-                    raise Impossible
-                return rank
-
-            return changed
-
         return [*(Deviation("root-ignored", f"the broadcast gives rank {r}'s array, not the root's: the root is "
-                            "ignored", "root", from_rank(r)) for r in range(max(case.ranks for case in cases))),
+                            "ignored", "root", lambda right, machine, place, r=r: r)
+                  for r in range(max(case.ranks for case in cases))),
                 Deviation("not-broadcast", "each rank keeps its own array: nothing is broadcast", "root",
                           lambda right, machine, place: place.rank)]
 

@@ -5,23 +5,22 @@ from functools import cache
 from refimpl.conformance.case import Task
 from refimpl.conformance.semantics import CHOICES, Semantics
 from refimpl.conformance.space.changes import has_rows
-from refimpl.conformance.space.deviation import Deviation, Impossible, anywhere, concerning
-
-def has(setting: str):
-    """Return whether(case): a case's task has a setting other than its default. Local."""
-    default = getattr(Task, setting)
-    return lambda case: case.settings.get("task", {}).get(setting, default) != default
+from refimpl.conformance.space.deviation import Deviation, anywhere, concerning
 
 
-def if_task(setting: str, change):
-    """Return the change, in cases whose task has a setting other than its default. Local."""
-    def changed(right, machine, place):
-        if not concerns(machine.case):
-            raise Impossible
-        return change(right, machine, place)
+def has(*settings: str):
+    """Return whether(case): a case's task has settings other than their defaults. Local."""
+    return lambda case: all(case.settings.get("task", {}).get(name, getattr(Task, name)) != getattr(Task, name)
+                            for name in settings)
 
-    concerns = has(setting)
-    return concerning(changed, concerns)
+
+def if_task(setting: str, entries) -> tuple:
+    """Return deviations, (code, words, decision, change), of cases whose task has a setting, or those that they name.
+
+    Local.
+    """
+    return tuple((code, words, decision, concerning(change, has(*(own or (setting,)))))
+                 for code, words, decision, change, *own in entries)
 
 
 DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},

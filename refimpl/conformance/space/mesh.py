@@ -1,12 +1,12 @@
 """Deviations of layers cut over groups: the plain mesh with a method replaced. A docstring says what is wrong.
 
 shift: by how many members or rounds it is off; 0: in reverse; None, of columns: a member's own come first.
-layer: the name of the only one that it hits, "": all.
+of: groups or members, of which there must be several; both.
 """
 
 from refimpl.conformance.cases.mesh import layers_of
 from refimpl.conformance.rules.mesh import stepped
-from refimpl.conformance.space.deviation import Deviation, SimulatedClass, code_of, words_of
+from refimpl.conformance.space.deviation import SimulatedClass
 from refimpl.plain.mesh import Mesh
 
 
@@ -142,11 +142,9 @@ class RoundsOutOfOrder(Mesh):
 class ColumnsOutOfOrder(Mesh):
     """Columns are gathered in another order than that of the members."""
 
-    layer, shift = "", 1
+    shift = 1
 
     def order(self, layer):
-        if self.layer not in ("", layer.name):
-            return super().order(layer)
         own_first = [self.member, *(k for k in range(self.members) if k != self.member)]
         return own_first if self.shift is None else turned(range(self.members), self.shift)
 
@@ -154,30 +152,22 @@ class ColumnsOutOfOrder(Mesh):
 class DropoutByLocalColumn(Mesh):
     """Dropout is drawn by local column: each member drops what member 0 does."""
 
-    layer = ""
-
     def drawn(self, layer, dropout):
-        own = super().drawn(layer, dropout)
-        return dropout[:, :own.shape[1]] if self.layer in ("", layer.name) else own
+        return dropout[:, :super().drawn(layer, dropout).shape[1]]
 
 
 class BiasByEveryMember(Mesh):
     """The bias is added by every member: K times."""
 
-    layer = ""
-
     def bias(self, layer):
-        return super().bias(layer) * (self.members if layer.cut and self.layer in ("", layer.name) else 1)
+        return super().bias(layer) * (self.members if layer.cut else 1)
 
 
 class PartialSumsNotAdded(Mesh):
     """The gradient of a layer's input is one member's partial sum: those of the others are not added."""
 
-    layer = ""
-
     def add_partials(self, layer, partials):
-        added = super().add_partials(layer, partials)
-        return partials if self.layer in ("", layer.name) else added
+        return partials
 
 
 KINDS = {PartsDivided: 44, PartsMultiplied: 44, PartsOfAllMembers: 45, PartsNotSummed: 45, WholeOverHolders: 45,
@@ -204,25 +194,21 @@ def alike(found):
 class Stepped(SimulatedClass):
     """The answers to a case of kind mesh: each rank's parts after a step."""
 
+    kinds = KINDS
+
     @classmethod
-    def alternatives(cls, cases):
-        """Return those that some cases can show; where layers may differ, in all of them, or in one. Local."""
-        square = all(len(set(case.settings["mesh"])) == 1 for case in cases)
-        most = max(case.settings["mesh"][1] for case in cases)
-        names = dict.fromkeys(layer.name for case in cases for layer in layers_of(case) if layer.cut)
-        found = []
-        for kind in KINDS:
-            off = turns(most) if hasattr(kind, "shift") else [1]
-            for layer in ["", *names] if hasattr(kind, "layer") else [""]:
-                for shift in [*off, None] if kind is ColumnsOutOfOrder else off:
-                    how = {name: value for name, value in (("layer", layer), ("shift", shift)) if hasattr(kind, name)}
-                    one = type(kind.__name__, (kind,), how)
-                    where = f": {layer}" if layer else ""
-                    if kind is NormPartsKTimes and square:
-                        where = "; or G times, once for every rank that holds it: G is K here"
-                    if any(possible(case, one) for case in cases):
-                        found.append(Deviation(code_of(kind), f"{words_of(kind)}{where}", fault=one))
-        return found
+    def names(cls, case):
+        """Return the layers that are cut. Local."""
+        return [layer.name for layer in layers_of(case) if layer.cut]
+
+    @classmethod
+    def variants(cls, kind, cases):
+        """Return a kind, with each shift that it may have, if some cases can show it. Local."""
+        most, found = max(case.settings["mesh"][1] for case in cases), [kind]
+        if hasattr(kind, "shift"):
+            shifts = [*turns(most), *([None] if issubclass(kind, ColumnsOutOfOrder) else [])]
+            found = [type(kind.__name__, (kind,), {"shift": shift}) for shift in shifts]
+        return [one for one in found if any(possible(case, one) for case in cases)]
 
     def simulate(self, kind):
         """Do the step on such a mesh. Local."""
@@ -234,12 +220,9 @@ def possible(case, kind) -> bool:
     groups, members = case.settings["mesh"]
     if not {"groups": groups > 1, "members": members > 1, "both": groups > 1 < members}[getattr(kind, "of", "members")]:
         return False
-    if issubclass(kind, NormPartsGTimes) and groups == members:
-        return False
     if hasattr(kind, "shift") and kind.shift not in (None, *turns(members)):
         return False
-    names = ["", *(layer.name for layer in layers_of(case) if layer.cut)]
-    return (getattr(kind, "layer", "") in names and (case.settings["clip"] is not None or "Norm" not in kind.__name__)
+    return ((case.settings["clip"] is not None or "Norm" not in kind.__name__)
             and (case.settings["dropout"] or not issubclass(kind, DropoutByLocalColumn)))
 
 

@@ -147,15 +147,9 @@ def _only(name, methods):
     return concerning(changed, lambda case: case.settings["task"]["optimizer"] == name)
 
 
-def _sgd_instead(right, machine, place):
-    if machine.task.optimizer == "sgd":
-        raise Impossible
-    return SGD()
-
-
 @cache
 def deviations() -> list[Deviation]:
     """Return a deviation for each formula. Local."""
     found = [Deviation(f"{name}-{code}", f"{name}: {words}", "formula", _only(name, methods))
              for name, formulas in FORMULAS.items() for code, words, methods in formulas]
-    return [*found, Deviation("sgd-instead", "the optimizer is plain sgd", "formula", _sgd_instead)]
+    return [*found, Deviation("sgd-instead", "the optimizer is plain sgd", "formula", lambda right, m, p: SGD())]

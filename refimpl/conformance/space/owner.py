@@ -3,7 +3,7 @@
 import numpy as np
 
 from refimpl.conformance.rules.owner import served
-from refimpl.conformance.space.deviation import Deviation, SimulatedClass, code_of, words_of
+from refimpl.conformance.space.deviation import SimulatedClass
 from refimpl.plain.consistencies import Bounded
 from refimpl.plain.owner import Owner
 
@@ -72,11 +72,8 @@ class Aliased(Owner):
     compensated.
     """
 
-    variable = None  # the only one whose old values are: None: all
-
     def old(self, v, push, at):
-        then, updates = super().old(v, push, at)
-        return self.values[v.name][at] if self.variable in (None, v.name) else then, updates
+        return self.values[v.name][at], super().old(v, push, at)[1]
 
 
 class Uncorrected(Owner):
@@ -94,16 +91,7 @@ KINDS = {StaleDropped: 38, LateCounted: 39, ClockEarly: 40, ClockLate: 40, Divid
 class Served(SimulatedClass):
     """The answers to a case of kind owner: what each pull gets, and whether it waited."""
 
-    @classmethod
-    def alternatives(cls, cases):
-        """Return each kind; an aliased old value in all variables, or in one. Local."""
-        found = []
-        for kind in KINDS:
-            found.append(Deviation(code_of(kind), words_of(kind), fault=kind))
-            for name in dict.fromkeys(v.name for case in cases for v in case.variables) if kind is Aliased else ():
-                of_one = type(kind.__name__, (kind,), {"variable": name})
-                found.append(Deviation(code_of(kind), f"{words_of(kind)}: {name}", fault=of_one))
-        return found
+    kinds = KINDS
 
     def simulate(self, kind):
         """Play the script to such an owner. Local."""

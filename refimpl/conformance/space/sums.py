@@ -29,13 +29,6 @@ def _with(needed, change):
     return changed
 
 
-def _below_power_of_two(ranks):
-    whole = 1 << (len(ranks).bit_length() - 1)
-    if whole == len(ranks):
-        raise Impossible
-    return ranks[:whole]
-
-
 MEMBERS = (
     ("not-reduced", "each rank gets its own gradient back, divided by N: the reduction does nothing",
      _of_own(lambda ranks, rank: [rank])),
@@ -45,7 +38,8 @@ MEMBERS = (
      _of_own(lambda ranks, rank: [r for r in ranks if r != rank])),
     ("rank-miscounted", "a rank's own gradient is counted twice in what it gets",
      _of_own(lambda ranks, rank: [*ranks, rank])),
-    ("rank-miscounted", "ranks beyond a power of two are left out", _with((), _below_power_of_two)),
+    ("rank-miscounted", "ranks beyond a power of two are left out",
+     _with((), lambda ranks: ranks[:1 << (len(ranks).bit_length() - 1)])),
     ("rank-miscounted", "every second rank is left out", _with((), lambda ranks: ranks[::2])),
     ("rank-miscounted", "a rank gets the sum of itself and its neighbour alone",
      _of_own(lambda ranks, rank: [rank, ranks[(ranks.index(rank) + 1) % len(ranks)]])),
@@ -66,20 +60,12 @@ DUPLICATES = (("last", "of rows that share an id on a rank, the last one counts"
 
 def _times(factor):
     """factor(machine, place) -> what the divisor is multiplied with, for rows an array or a number."""
-    def changed(divisor, machine, place):
-        by = factor(machine, place)
-        if np.all(by == 1):
-            raise Impossible
-        return divisor * by
-
-    return changed
+    return lambda divisor, machine, place: divisor * factor(machine, place)
 
 
 def _instead(divisor):
-    def changed(right, machine, place):
-        return np.ones_like(right) * divisor(machine, place)
-
-    return changed
+    """divisor(machine, place) -> what is divided by."""
+    return lambda right, machine, place: np.ones_like(right) * divisor(machine, place)
 
 
 def _pushes(machine, place):

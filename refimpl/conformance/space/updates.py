@@ -9,7 +9,7 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.clipping import CLIPPING
-from refimpl.conformance.space.deviation import Deviation, Impossible, code_of, concerning, words_of
+from refimpl.conformance.space.deviation import Deviation, code_of, concerning, words_of
 from refimpl.conformance.space.manifest import if_task
 from refimpl.conformance.space.windows import RESUMING, WINDOWS, joined
 
@@ -20,8 +20,6 @@ def _alone(right, machine, place):
 
 def _one_by_one(share):
     def changed(right, machine, place):
-        if machine.case.ranks == 1:
-            raise Impossible
         each = [machine.merged(place.step, r, share(machine)) for r in machine.group]
         return [machine.clip(place.step, place.rank, gradients) for gradients in each]
 
@@ -75,12 +73,6 @@ def _added_up(right, machine, place):
     return [last]
 
 
-def _other_start(right, machine, place):
-    if not machine.case.settings["starts"]:
-        raise Impossible
-    return start_of(machine.case, place.rank)[place.variable.name]
-
-
 def _update_before(right, machine, place):
     if place.step:
         rank = place.rank if len(machine.simulated) > 1 else 0
@@ -109,12 +101,18 @@ AROUND = (
     ("first-gradient-kept", "every update applies the first step's gradient", "updates", _first_again),
     ("gradient-stale", "an update applies the gradient of the step before", "updates", _step_before),
     ("not-cleared", "gradients add up from update to update: they are not cleared", "updates", _added_up),
-    ("not-broadcast", "replicas start from different values: they are not broadcast", "start", _other_start),
+    ("not-broadcast", "replicas start from different values: they are not broadcast", "start",
+     lambda right, m, p: start_of(m.case, p.rank)[p.variable.name]),
     ("live-values", "values are views of the live parameters: each shows what the last update left", "visible", _last),
     ("half-applied", "a value is read as it was one update earlier: a step was seen half applied", "visible",
      _update_before),
 )
 """(code, words, decision, change)."""
+
+
+def _by_variable(count, machine, place):
+    """A counter of updates that every variable advances."""
+    return count * len(machine.case.variables) + machine.case.variables.index(place.variable)
 
 
 def _rates(updates):
@@ -127,15 +125,12 @@ def _rates(updates):
 
 
 RATES = (
-    ("rate-constant", "the learning rate does not fall", "rate", 
-     if_task("rate_factor", lambda right, m, p: m.task.rate)),
-    ("rate-early", "the learning rate falls one update too early", "rate",
-     if_task("rate_factor", _rates(lambda k, m, p: k + 1))),
-    ("rate-late", "the learning rate falls one update too late", "rate",
-     if_task("rate_factor", _rates(lambda k, m, p: max(0, k - 1)))),
-    ("rate-per-variable", "the learning rate falls with every variable, not with every update", "rate",
-     if_task("rate_factor", _rates(lambda k, m, p: k * len(m.case.variables) + [v.name for v in m.case.variables]
-                                    .index(p.variable.name)))),
+    *if_task("rate_factor", (
+        ("rate-constant", "the learning rate does not fall", "rate", lambda right, m, p: m.task.rate),
+        ("rate-early", "the learning rate falls one update too early", "rate", _rates(lambda k, m, p: k + 1)),
+        ("rate-late", "the learning rate falls one update too late", "rate", _rates(lambda k, m, p: max(0, k - 1))),
+        ("rate-per-variable", "the learning rate falls with every variable, not with every update", "rate",
+         _rates(_by_variable)))),
     ("rate-times-n", "the learning rate is multiplied by N", "rate", lambda right, m, p: right * m.case.ranks),
     ("rate-by-n", "the learning rate is divided by N", "rate", lambda right, m, p: right / m.case.ranks),
     ("rate-squared", "the learning rate is applied twice", "rate", lambda right, m, p: right * right),
@@ -148,8 +143,7 @@ RATES = (
      lambda right, m, p: max(1, right - 1)),
     ("clock-stopped", "the optimizer's step counter stays at 1", "clock", lambda right, m, p: 1),
     ("clock-per-variable", "the optimizer's step counter advances with every variable, not with every update", "clock",
-     lambda right, m, p: (right - 1) * len(m.case.variables) + 1 + [v.name for v in m.case.variables].index(
-         p.variable.name)),
+     lambda right, m, p: _by_variable(right - 1, m, p) + 1),
 )
 
 
