@@ -15,12 +15,12 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 5689,
-    "models": 5985,
+    "models": 5996,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2622,
+    "refimpl/cli": 2626,
     "refimpl/collectives": 4905,
     "refimpl/conformance": 9191,
-    "refimpl/experiments": 6975,
+    "refimpl/experiments": 7121,
     "refimpl/gradients": 754,
     "refimpl/jax": 440,
     "refimpl/notebook": 1664,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1881,
     "refimpl/training": 7235,
     "refimpl/transport": 3773,
-    "tests": 43025,
+    "tests": 43077,
 }
 
 

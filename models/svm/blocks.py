@@ -5,6 +5,8 @@ last rounds stay in the block, because a change of others often opens their gap 
 changes are needed.
 """
 
+import time
+
 import numpy as np
 
 from kernels.svm import fast
@@ -44,8 +46,13 @@ class BlockSolver(Solver):
             self.kept = dict([*fresh.items(), *old][:most])
             members = np.array(sorted(self.kept))
             self._need(members.tolist())
+            began = time.process_time()
             self._relate(members)
-            self._change(members, low - up)
+            errors, weights, steps = self._inside(members, low - up)
+            self.alone += time.process_time() - began
+            self._change(members, weights)
+            self.kept.update(zip(members.tolist(), errors.tolist()))
+            self.iterations += steps
 
     def _relate(self, members):
         """Compute K between all members, but for pairs that were in the last block."""
@@ -65,17 +72,19 @@ class BlockSolver(Solver):
             self.evaluations_between += len(fresh) * len(vectors)
         self.members, self.between = members, between
 
-    def _change(self, members, gap):
-        """Close most of the gap among the members; then change the errors of this rank's samples."""
-        alpha, y = self.alpha[members], self.labels[members]
-        errors = np.array([self.kept[n] for n in members.tolist()])
-        steps = fast.change_block(self.between, errors, y, alpha, self.options.c, self.options.selection == "second",
-                                  max(2 * self.options.tolerance, CLOSE * gap), STEPS * len(members))
-        changes = (alpha - self.alpha[members]) * y
-        for number, change, weight in zip(members.tolist(), changes.tolist(), alpha.tolist()):
+    def _inside(self, members, gap):
+        """Close most of the gap among the members; return their errors, their weights, and the number of changes."""
+        alpha, errors = self.alpha[members], np.array([self.kept[n] for n in members.tolist()])
+        steps = fast.change_block(self.between, errors, self.labels[members], alpha, self.options.c,
+                                  self.options.selection == "second", max(2 * self.options.tolerance, CLOSE * gap),
+                                  STEPS * len(members))
+        return errors, alpha, steps
+
+    def _change(self, members, weights):
+        """Set the members' weights, and add the changes to the errors of this rank's samples, in sample order."""
+        changes = (weights - self.alpha[members]) * self.labels[members]
+        for number, change, weight in zip(members.tolist(), changes.tolist(), weights.tolist()):
             if change:
                 fast.add_row(self.samples.error, self.cache.row(number)[0], change, 0, self.samples.active)
                 self.alpha[number] = weight
                 self.samples.set_alpha(number, weight, self.options.c)
-        self.kept.update(zip(members.tolist(), errors.tolist()))
-        self.iterations += steps

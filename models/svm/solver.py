@@ -59,8 +59,9 @@ class Solver:
     """The training of a machine for two classes. The constructor is local; ``train`` is collective over ``ranks``.
 
     rows: (n, width) float64, an array or CSR; labels: (n,) of +1 and -1; both are the same on all ranks.  alpha: (n,),
-    the weights.  iterations, evaluations, traffic: counters of the work.  objective: after training
-    Σ α - 1/2 Σ Σ α α y y K, the exact sum of its terms rounded once; None if nothing was reconstructed.
+    the weights.  iterations, evaluations, traffic: counters of the work.  alone: processor seconds of what every rank
+    computes.  objective: after training Σ α - 1/2 Σ Σ α α y y K, the exact sum of its terms rounded once; None if
+    nothing was reconstructed.
     """
 
     def __init__(self, rows, labels, kernel: KernelFunction, options: SvmOptions, ranks=None):
@@ -73,7 +74,8 @@ class Solver:
         capacity = capacity_of(options, packing, len(labels), self.ranks.planned)
         self.cache = RowCache(self.samples, len(labels), capacity)
         self.eliminates, self.gains = options.elimination != "none", np.empty(len(self.samples))
-        self.ahead, self.evaluations_between, self.last_elimination = min(AHEAD, capacity // 8), 0, 0
+        self.ahead, self.last_elimination = min(AHEAD, capacity // 8), 0
+        self.evaluations_between, self.alone = 0, 0.0
 
     @property
     def evaluations(self) -> int:

@@ -13,7 +13,8 @@ from refimpl.experiments.cells.cell import code_version
 from refimpl.pictures.picture import Picture
 from refimpl.pictures.plots import plot_curves
 
-WORDS = ("model", "architecture", "ratio", "straggler", "consistency", "network", "layer", "mesh", "size", "codec")
+WORDS = ("model", "architecture", "ratio", "straggler", "consistency", "network", "layer", "mesh", "size", "codec",
+         "rule")
 """Columns of words; all others are numbers, which stand to the right."""
 
 
