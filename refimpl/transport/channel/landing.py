@@ -84,8 +84,8 @@ class LandingChannel(Channel):
         return any(is_done(name, number) for _ in range(LOOKS))
 
     def tensor(self, name):
-        message, nbytes = self.messages[name], self.arrived[name]
-        return message.tensor if nbytes == message.tensor.nbytes else message.tensor[:nbytes // message.tensor[:1].nbytes]
+        whole, nbytes = self.messages[name].tensor, self.arrived[name]
+        return whole if nbytes == whole.nbytes else whole[:nbytes // whole[:1].nbytes]
 
     def give_back(self, name, number):
         del self.arrived[name]

@@ -2,14 +2,13 @@
 
 MPI orders no two puts, hence the first flush. A reader that looks at its own memory beside a put may see anything, so
 it polls by an atomic operation that changes nothing. Where one-sided access is only emulated (TCP), a flush waits until
-the target calls MPI: ``waited`` says for how long, in all.
+the target calls MPI (see ``flushes``).
 """
-
-import time
 
 import numpy as np
 from mpi4py import MPI
 
+from refimpl.transport.channel.flushes import Flushes
 from refimpl.transport.channel.slots import WORD, Channel
 from refimpl.transport.shared_memory import aligned
 
@@ -17,14 +16,14 @@ from refimpl.transport.shared_memory import aligned
 class RmaChannel(Channel):
     """See ``Channel``. A reader's memory: signal, length, tensor; a writer's: the credit.
 
-    waited: seconds in flushes.
+    A flush that takes longer than the time-out ends this rank, which names the other one first: no error can be raised.
     """
 
     way = "rma"
 
     def make(self):
         ends = [0] * self.comm.size
-        self.signals, self.credits, self.waited = {}, {}, 0.0
+        self.signals, self.credits = {}, {}
         for name, slot in self.slots.items():
             self.signals[name], self.credits[name] = ends[slot.reader], ends[slot.writer]
             ends[slot.reader] += 2 * WORD + aligned(slot.nbytes)
@@ -36,6 +35,7 @@ class RmaChannel(Channel):
                 if rank == self.comm.rank:
                     self.memory[place:place + WORD].view(np.int64)[0] = self.first
         self.window.Lock_all()
+        self.flushes = Flushes(self.window, self.comm.waiter)
         self.comm.together(lambda: self._read(0) if ends[self.comm.rank] else None)
 
     def allocate(self, nbytes: int) -> MPI.Win:
@@ -65,18 +65,16 @@ class RmaChannel(Channel):
         self.window.Put(np.ascontiguousarray(array), reader, place + 2 * WORD)
         if self.slots[name].bounded:
             self.window.Put(np.array([len(array)]), reader, place + WORD)
-        self.flush(reader)
-        self._tell(reader, place, number)
+        self.flush(reader, name)
+        self._tell(reader, place, number, name)
 
-    def _tell(self, rank, place, number):
+    def _tell(self, rank, place, number, name):
         self.window.Accumulate(np.array([number]), rank, place, MPI.REPLACE)
-        self.flush(rank)
+        self.flush(rank, name)
 
-    def flush(self, rank: int):
+    def flush(self, rank: int, name: str):
         """Wait until all that was put is in the memory of a rank."""
-        begin = time.perf_counter()
-        self.window.Flush(rank)
-        self.waited += time.perf_counter() - begin
+        self.flushes.flush(rank, name)
 
     def tensor(self, name):
         slot, place = self.slots[name], self.signals[name]
@@ -85,10 +83,11 @@ class RmaChannel(Channel):
         return whole[:self.memory[place + WORD:][:WORD].view(np.int64)[0]] if slot.bounded else whole
 
     def give_back(self, name, number):
-        self._tell(self.slots[name].writer, self.credits[name], number)
+        self._tell(self.slots[name].writer, self.credits[name], number, name)
 
     def close(self):
         """Free the window. Collective; no tensor is under way."""
         super().close()
+        self.flushes.close()
         self.window.Unlock_all()
         self.window.Free()
