@@ -1,7 +1,8 @@
 """Slides of the lessons, made of the stored notebooks: what a class looks at is on them, the rest is what one says.
 
 On a slide: headings, questions, lists, formulas, tables, pictures and short outputs. In the speaker's notes (key S):
-all other prose. A **Predict:** ends a slide, so that nobody reads the answer below the question.
+all other prose. A **Predict:** ends a slide, so that nobody reads the answer below the question. The next slide
+repeats the question in small letters. A slide without a heading of its own repeats the last heading.
 """
 
 import importlib.util
@@ -29,17 +30,27 @@ _QUESTION = re.compile(r"\*\*[^*]+[?.:]\*\*")
 
 @dataclass
 class Slide:
-    """shown: pieces of HTML.  notes: what the speaker says, in HTML.  room: lines that are left."""
+    """shown: pieces of HTML.  notes: what the speaker says, in HTML.  room: lines that are left.
+
+    title: the last heading, HTML.  asked: the question that this slide answers, HTML.
+    """
 
     shown: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     room: float = ROOM
+    title: str = ""
+    asked: str = ""
+
+
+def following(section: list[Slide], asked: str = "", lines: float = 0) -> Slide:
+    """Return a slide below the same heading as the last one of a section. lines: of the question, in small letters."""
+    return Slide(title=section[-1].title, asked=asked, room=ROOM - 1.5 - lines)
 
 
 def show(section: list[Slide], piece: str, lines: float):
     """Put a piece of HTML that takes so many lines on the last slide, or on a new one if it has no room."""
     if section[-1].shown and lines > section[-1].room:
-        section.append(Slide())
+        section.append(following(section))
     section[-1].shown.append(piece)
     section[-1].room -= lines
 
@@ -74,17 +85,21 @@ def _put(sections: list[list[Slide]], paragraph: str, render):
     if paragraph.startswith("## "):
         sections.append([Slide()])
     elif paragraph.startswith("### "):
-        sections[-1].append(Slide())
+        sections[-1].append(Slide(title=sections[-1][0].title))
     section = sections[-1]
+    if paragraph.startswith("#") and "Exercise" not in paragraph:  # what follows an exercise is not part of it
+        section[-1].title = re.sub(r"^<p>|</p>$", "", render(paragraph.lstrip("# ").partition("\n")[0]).strip())
     title = len(sections) == 1 and not section[-1].notes and paragraph.startswith(("# ", "*"))
     if title or exercise or _SHOWN.match(paragraph):
-        show(section, render(paragraph), _lines(paragraph))
+        whole = not re.match(r"- |\d+\. ", paragraph) or _lines(paragraph) < ROOM - 3  # else item by item
+        for piece in [paragraph] if whole else re.split(r"\n(?=- |\d+\. )", paragraph):
+            show(section, render(piece), _lines(piece) - (not whole))
     else:
         if question := _QUESTION.match(paragraph):
             show(section, render(question[0]), 2)
         section[-1].notes.append(render(paragraph))
     if paragraph.startswith("**Predict:**"):
-        section.append(Slide())
+        section.append(following(section, render(paragraph.removeprefix("**Predict:** ")), 0.75 * _lines(paragraph)))
 
 
 def _lines(paragraph: str) -> float:
@@ -120,7 +135,9 @@ def page(notebook: dict) -> str:
     """Return a lesson's slides as a page, for a folder beside reveal.js and MathJax."""
     def one(slide):
         notes = f"<aside class=\"notes\">{''.join(slide.notes)}</aside>" if slide.notes else ""
-        return f"<section>{''.join(slide.shown)}{notes}</section>"
+        asked = f'<div class="asked">{slide.asked}</div>' if slide.asked else ""
+        head = "" if slide.shown[0].startswith("<h") else f"<h3>{slide.title}</h3>{asked}"
+        return f"<section>{head}{''.join(slide.shown)}{notes}</section>"
 
     title = "".join(notebook["cells"][0]["source"]).partition("\n")[0].lstrip("# ")
     body = "\n".join(f"<section>{''.join(map(one, section))}</section>" for section in slides(notebook))

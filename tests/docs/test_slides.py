@@ -42,6 +42,24 @@ def test_a_prediction_ends_a_slide():
     assert "on rank 3" not in "".join(question.shown) and "on rank 3" in answer.shown[0] and "Three" in answer.notes[0]
 
 
+def test_an_answer_repeats_its_heading_and_its_question():
+    page = slides.page({"cells": [text("# 1. Rings\n\n*Why?*"), text("## Four *ranks*\n\n**Predict:** which $n$?"),
+                                  code("x", "rank 3\n"), text("### Then\n\n- one"), code("x", PICTURE)]})
+    assert page.count("<h3>Four <em>ranks</em></h3>") == 1 and page.count('<div class="asked">') == 1
+    assert page.index('<div class="asked">') > page.index("Predict:")
+
+
+def test_a_long_list_goes_on_below_the_same_heading():
+    _, section = made(text("## Today\n\n" + "\n".join(f"- {number}" + " and so on" * 30 for number in range(8))))
+    assert len(section) > 1 and {slide.title for slide in section} == {"Today"}
+    assert "".join("".join(slide.shown) for slide in section).count("<li>") == 8
+
+
+def test_what_follows_an_exercise_has_the_heading_of_its_section():
+    _, section = made(text("## Rings\n\n### Exercise 1\n\nHow many?"), code("x", PICTURE))
+    assert [slide.title for slide in section][-1] == "Rings"
+
+
 def test_pictures_stand_alone_and_are_found_from_the_slides_folder():
     _, section = made(text("## Ring"), code("x", PICTURE), text("- more"))
     assert [len(slide.shown) for slide in section] == [2, 1]
@@ -71,7 +89,8 @@ def test_every_lesson_has_slides(path):
     notebook = json.loads(path.read_text())
     made = slides.slides(notebook)
     assert len(made) >= 4 and all(slide.shown for section in made for slide in section)
-    assert "</html>" in slides.page(notebook)
+    page = slides.page(notebook)
+    assert "</html>" in page and all(part.startswith("<h") for part in page.split("<section>") if "</section>" in part)
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)

@@ -6,13 +6,26 @@ import pytest
 from models import Variable
 from models.nmt import PRESETS, TranslationModel
 from refimpl.notebook.exercises.mesh import check_crossing, check_groups, check_input_gradient
-from refimpl.notebook.exercises.translation import DENSE, ROWS, SPARSE, check_even, check_most
+from refimpl.notebook.exercises.translation import DENSE, ROWS, SPARSE, check_attend, check_gain, check_most
 from refimpl.notebook.exercises.without_barriers import SECONDS, check_answers, check_compensated, check_step_seconds
 from refimpl.pictures.without_barriers import Watched, seen
 from refimpl.plain.hybrid import Options
 from refimpl.plain.scripted_clock import run
 
 PARTS = DENSE / (DENSE + SPARSE), SPARSE / (DENSE + SPARSE)
+
+
+def attend(scores, vectors, length):
+    weights = np.exp(scores[:length] - scores[:length].max())
+    return weights @ vectors[:length] / weights.sum()
+
+
+def everywhere(scores, vectors, length):
+    return attend(scores, vectors, len(scores))
+
+
+def gain(dense, sparse, alpha, ranks):
+    return (dense + min(alpha * ranks / 2, 1) * sparse) / (dense + alpha * sparse)
 
 
 def ordered(seconds, backup):
@@ -38,7 +51,7 @@ def test_the_numbers_are_the_papers():
 
 
 @pytest.mark.parametrize("check, answer", [
-    (check_even, 0.125), (check_most, PARTS[0] + PARTS[1] * 128 * 51 / ROWS),
+    (check_attend, attend), (check_gain, gain), (check_most, PARTS[0] + PARTS[1] * 128 * 51 / ROWS),
     (check_answers, lambda clocks, worker, s: clocks[worker] - min(clocks) <= s), (check_step_seconds, ordered),
     (check_compensated, lambda g, w, b, lam: g + lam * g**2 * (w - b)),
     (check_input_gradient, summed), (check_crossing, crossing), (check_groups, groups)])
@@ -48,7 +61,14 @@ def test_right_answers(check, answer):
 
 
 @pytest.mark.parametrize("check, answer, hint", [
-    (check_even, 1, "add up to 1"), (check_even, 0.5, "eight equal weights"),
+    (check_attend, everywhere, "2 words: a word that the sentence does not have"),
+    (check_attend, lambda e, m, n: np.exp(e[:n]) @ m[:n] / np.exp(e[:n]).sum(), "subtract the largest score"),
+    (check_attend, lambda e, m, n: np.exp(e[:n]) @ m[:n], "by their sum"),
+    (check_attend, lambda e, m, n: np.exp(e[:n]), "as many numbers as a vector"),
+    (check_gain, lambda d, s, alpha, n: (d + alpha * n / 2 * s) / (d + alpha * s), "that is rows by allgather"),
+    (check_gain, lambda d, s, alpha, n: (d + s) / (d + alpha * s), "that is tables sent whole"),
+    (check_gain, lambda d, s, alpha, n: min(n / 2, 1 / alpha), "dense elements are moved, too"),
+    (check_gain, lambda d, s, alpha, n: 1.0, "a dense element costs"),
     (check_most, 128 * 51 / ROWS, "of one table"), (check_most, PARTS[1] * 128 * 51 / ROWS, "dense elements are"),
     (check_most, 1.0, "at most 128 sentences"),
     (check_answers, lambda clocks, worker, s: clocks[worker] - min(clocks) < s, "is 0 steps ahead of the slowest, and "

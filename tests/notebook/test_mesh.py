@@ -50,10 +50,6 @@ def test_one_answer_and_every_byte(said):
 
 
 def test_the_crossings(said):
-    found = [[*numbers(line.partition("K =")[2]), line] for line in said["crossing"] if line]
-    apart = {key: [ours / theirs for _, ours, theirs, line in found if key in line]
-             for key in ("1000 classes", "32 x 32, 10 classes")}
-    assert len(found) == 9 and max(apart["1000 classes"]) < 1.03 and min(apart["32 x 32, 10 classes"]) > 1.2
     table = (line.replace(",", "").split()[:5] for line in said["curve"] if re.match(r" +[\d,]+ ", line))
     rows = [list(map(float, row)) for row in table if len(row) == 5 and float(row[0]) % 200 == 0]
     best = [min(range(1, 5), key=lambda column: row[column]) for row in rows]

@@ -14,7 +14,8 @@ GLOSSARY = FOLDER.parent / "docs" / "glossary.md"
 NOTATION = Path(__file__).with_name("notation.txt").read_text().strip()
 """The cell "notation", the same in every lesson."""
 PROSE_WIDTH = 120
-WORDS_A_MINUTE, MINUTES_A_CELL, MINUTES_AN_EXERCISE = 180, 0.5, 4
+WORDS_A_MINUTE, LINES_A_MINUTE, MINUTES_A_SOURCE, MINUTES_AN_EXERCISE = 150, 10, 2, 4
+"""As a student reads. A source is a whole file of the project, of which the lesson names what to look at."""
 SAID = re.compile(r"(?m)^\*About (\d+) minutes\. First: .+\.\*$")
 OF_A_MACHINE = re.compile(r"(?<![\w.])/(?:tmp|home|root|work|usr)/|0x[0-9a-f]{8,}")
 
@@ -77,12 +78,14 @@ def test_notebooks_have_one_form(number):
 
 
 def minutes(notebook: dict) -> float:
-    """Return how long a lesson takes: its words, a look at each cell of code, and its exercises."""
+    """Return how long a lesson takes: its words, its lines of code, sources that it shows, and its exercises."""
     prose = "\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
     read = re.sub(r"<details>.*?</details>", "", prose, flags=re.DOTALL).replace(NOTATION, "")
-    code = sum(cell["cell_type"] == "code" for cell in notebook["cells"])
+    code = "\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
+    lines, sources = sum(bool(line.strip()) for line in code.splitlines()), code.count("show_source(\"")
     exercises = sum("exercise" in cell["metadata"].get("tags", []) for cell in notebook["cells"])
-    return len(read.split()) / WORDS_A_MINUTE + code * MINUTES_A_CELL + exercises * MINUTES_AN_EXERCISE
+    return (len(read.split()) / WORDS_A_MINUTE + lines / LINES_A_MINUTE + sources * MINUTES_A_SOURCE
+            + exercises * MINUTES_AN_EXERCISE)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -1,0 +1,45 @@
+"""Likely mistakes in problem sets 0, 11 and 12: each earns no point, and is told what is wrong."""
+
+import pytest
+from problem_sets import is_told
+
+SLIPS = [  # set, answer, test, what the solution says, what a student says instead, the hint
+    ("problems_0", "late", "loss-test", "np.logaddexp(0, -t * (s * x + c)).mean()",
+     "np.log(1 + np.exp(-t * (s * x + c))).mean()", "t z = -1000: the loss is 1000, you say inf"),
+    ("problems_0", "late", "loss-test", ".mean()", ".sum()", "parameters [1.0, -2.0]: the loss is"),
+    ("problems_0", "late", "late-test", " / batch", " / len(x)", "4 microbatches: their gradients add up to"),
+    ("problems_0", "late", "late-test", "slope = -t", "slope = t", "1 microbatches: their gradients add up to"),
+    ("problems_0", "rate", "rate-test", "2 / len(x)", "1 / len(x)", "already grows"),
+    ("problems_0", "rate", "rate-test", ".max()", ".min()", "already grows"),
+    ("problems_0", "rate", "rate-test", "return 2 /", "return 1 /", "still converges"),
+    ("problems_0", "help", "seconds-test", "2 * (machines - 1)", "2 * machines", "6 messages"),
+    ("problems_0", "help", "best-test", "range(1, most + 1)", "range(2, most + 1)", "1 machines are best, you say 2"),
+    ("problems_11", "packed", "packed-test", "else (b, a)", "else (a, b)", "three trees of rate 1/2"),
+    ("problems_11", "packed", "refused-test", "load[cable] <= cables[cable]", "True", "cable 0-1 carries 3/2"),
+    ("problems_11", "packed", "refused-test", " or joined[a] is joined[b]", "", "make a circle"),
+    ("problems_11", "packed", "refused-test", "if len(tree) != ranks - 1", "if False", "rank 3 is not reached"),
+    ("problems_11", "cut", "cut-test", "/ (len(parts) - 1)", "/ len(parts)", "the best rate is 5/3"),
+    ("problems_11", "cut", "cut-test", "(parts for parts in divisions(ranks) if len(parts) > 1)",
+     "(parts for parts in divisions(ranks) if len(parts) == ranks)", "the best rate is 1, your smallest cut says 7/5"),
+    ("problems_11", "cut", "parts-test", "return bound(best), best", "return bound(best), best[1:]", "each rank once"),
+    ("problems_11", "star", "star-test", "min(everywhere, Fraction(min(cards)))", "everywhere",
+     "the best rate is 100, you say 350/3"),
+    ("problems_11", "star", "star-test", "min(everywhere, Fraction(min(cards)))", "Fraction(min(cards))",
+     "the best rate is 200, you say 300"),
+    ("problems_12", "gone", "gone-test", "_of(rank, ranks,", "_of(rank, ranks - 1,", "[4, 5] are lost, you say"),
+    ("problems_12", "gone", "share-test", "lost[i::len(alive)]", "lost", "and you deal [4, 4, 4, 5, 5, 5]"),
+    ("problems_12", "gone", "share-test", "lost[i::len(alive)]", "lost * (i == 0)", "2 microbatches for 3 ranks"),
+    ("problems_12", "often", "overhead-test", "(k + 1) / 2", "k / 2", "k = 10: 0.200382 s a step"),
+    ("problems_12", "often", "interval-test", "2 * copy", "copy", "is best, you say"),
+    ("problems_12", "copies", "copies-test", "min(c, dead)", "min(c - 1, dead)", "rows are lost in 8 of 28 choices"),
+    ("problems_12", "copies", "copies-test", "* N, N - k)", "* N, N)", "rows are lost in 8 of 28 choices"),
+]
+
+
+@pytest.mark.parametrize(("problems", "name", "test", "right", "slip", "said"), SLIPS)
+def test_a_likely_slip_is_told(problems, name, test, right, slip, said):
+    def slipped(solution):
+        assert solution.count(right), f"the solution has no {right!r}"
+        return solution.replace(right, slip)
+
+    is_told(problems, name, slipped, said, test)
