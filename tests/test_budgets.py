@@ -19,7 +19,8 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2626,
     "refimpl/collectives": 4905,
-    "refimpl/conformance": 9191,
+    "refimpl/conformance": 8123,
+    "refimpl/enclosure": 1068,
     "refimpl/experiments": 7121,
     "refimpl/gradients": 754,
     "refimpl/jax": 440,
@@ -33,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1881,
     "refimpl/training": 7235,
     "refimpl/transport": 3826,
-    "tests": 43235,
+    "tests": 43236,
 }
 
 

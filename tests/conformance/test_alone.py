@@ -14,13 +14,13 @@ NEED_MORE = {
     "report": ("terminal",),  # rich
     "traces": ("record", "recipes"),  # what makes golden traces, not what compares with them
 }
-"""Modules of the package that run an implementation, or print; like enclosures nothing else may import them."""
+"""Modules of the package that run an implementation, or print; nothing else may import them."""
 ALONE = f"NEED_MORE = {NEED_MORE}" + """
 import pkgutil, importlib, sys
 import refimpl.conformance
 for module in pkgutil.walk_packages(refimpl.conformance.__path__, "refimpl.conformance."):
     home, name, *_ = [*module.name.split(".")[2:], ""]
-    if home != "enclosure" and name not in NEED_MORE.get(home, ()):
+    if name not in NEED_MORE.get(home, ()):
         importlib.import_module(module.name)
 import refimpl.conformance.cases as cases
 assert len(cases.all_cases(4)) > 50

@@ -12,7 +12,7 @@ import pytest
 from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.cli.bench import table_rows
-from refimpl.conformance.enclosure import enclosed_steps
+from refimpl.enclosure import enclosed_steps
 from refimpl.experiments.bench.gpu import bounds, report, run
 
 SHORT = {"seconds": 1e-3, "rounds": 1}

@@ -11,7 +11,7 @@ from models.fully_connected import dropout_key
 from models.vgg import Vgg
 from models.vision.images import normalize_images
 from models.workload import Workload
-from refimpl.conformance.enclosure import Enclosure
+from refimpl.enclosure import Enclosure
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional

@@ -8,7 +8,7 @@ from mpi4py import MPI
 from test_bytes_mpi import check
 from toys import WORKS, answer, make_options, make_trainer
 
-from refimpl.conformance.enclosure import enclosed_step, read_state, within
+from refimpl.enclosure import enclosed_step, read_state, within
 from refimpl.training.run.checkpoint import steps_saved
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError, Communicator

@@ -19,8 +19,8 @@ from models import Uniform
 from models.cnn import ConvNet
 from models.lm import PRESETS, LanguageModel
 from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
-from refimpl.conformance.enclosure import OutsideError, distances, enclosed_step, enclosed_steps, state_at, within
-from refimpl.conformance.enclosure.compare import distance
+from refimpl.enclosure import OutsideError, distances, enclosed_step, enclosed_steps, state_at, within
+from refimpl.enclosure.compare import distance
 from refimpl.training.run.whole import gather_arrays
 from refimpl.training.trainer import Trainer
 

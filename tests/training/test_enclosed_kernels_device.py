@@ -14,7 +14,7 @@ import models.vision.convolution
 import models.lm.layers
 import models.sampled_softmax
 from kernels import to_numpy
-from refimpl.conformance.enclosure import Enclosure
+from refimpl.enclosure import Enclosure
 
 WIDEST = 3e-3
 """Largest radius of a result as a part of its largest value: a kernel's own, that nothing has grown yet."""

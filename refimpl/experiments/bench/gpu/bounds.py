@@ -1,6 +1,6 @@
 """CPU against GPU, in the report of ``bench gpu``: how far two trainings are apart, and how far they could be.
 
-Each training runs on the CPU, on the GPU, and on enclosures (``refimpl.conformance.enclosure``), step by step, as long
+Each training runs on the CPU, on the GPU, and on enclosures (``refimpl.enclosure``), step by step, as long
 as these say something: small models, of every kind of layer, in float32, and with more layers and steps in float64.
 """
 
@@ -11,8 +11,8 @@ import numpy as np
 from kernels.update import OPTIMIZERS
 from models.registry import entries
 from models.workload import BoundedTraining
-from refimpl.conformance.enclosure import enclosed_steps
-from refimpl.conformance.enclosure.compare import check, distances
+from refimpl.enclosure import enclosed_steps
+from refimpl.enclosure.compare import check, distances
 from refimpl.training.options import Options
 from refimpl.training.run.whole import gather_arrays
 from refimpl.training.trainer import Trainer

@@ -10,9 +10,9 @@ import numpy as np
 
 from kernels.lstm.definition import FORGET_BIAS
 from kernels.lstm.feedback import fed_rows
-from refimpl.conformance.enclosure import elementwise, sums
-from refimpl.conformance.enclosure.enclosure import Enclosure
-from refimpl.conformance.enclosure.moves import concatenate, split, zeros
+from refimpl.enclosure import elementwise, sums
+from refimpl.enclosure.enclosure import Enclosure
+from refimpl.enclosure.moves import concatenate, split, zeros
 
 
 @dataclass

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from refimpl.conformance.enclosure.elementwise import grown
-from refimpl.conformance.enclosure.rounding import flushed, gamma
+from refimpl.enclosure.elementwise import grown
+from refimpl.enclosure.rounding import flushed, gamma
 
 
 def of_terms(magnitude, terms, dtype):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from refimpl.conformance.enclosure import elementwise
-from refimpl.conformance.enclosure.enclosure import Enclosure
+from refimpl.enclosure import elementwise
+from refimpl.enclosure.enclosure import Enclosure
 
 
 def enclosed(value, dtype=None) -> Enclosure:

@@ -54,7 +54,7 @@ class Enclosure(NDArrayOperatorsMixin):
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError("an enclosure is no array of numbers: add the operation to "
-                        "refimpl.conformance.enclosure.namespace")
+                        "refimpl.enclosure.namespace")
 
     @property
     def magnitude(self):

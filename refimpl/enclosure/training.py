@@ -17,10 +17,10 @@ from kernels.update import OPTIMIZERS
 from kernels.update.definition import update_rows
 from kernels.update.rates import rate_of
 from models.variable import STATISTIC_RATE
-from refimpl.conformance.enclosure import namespace as xp
-from refimpl.conformance.enclosure.elementwise import between, grown
-from refimpl.conformance.enclosure.enclosure import Enclosure
-from refimpl.conformance.enclosure.sums import of_terms
+from refimpl.enclosure import namespace as xp
+from refimpl.enclosure.elementwise import between, grown
+from refimpl.enclosure.enclosure import Enclosure
+from refimpl.enclosure.sums import of_terms
 from refimpl.training.run.manifest import read_manifest
 from refimpl.training.run.whole import key_of_array
 

@@ -4,9 +4,9 @@ import sys
 
 import numpy as np
 
-from refimpl.conformance.enclosure import convolution, elementwise, lstm, sums
-from refimpl.conformance.enclosure.enclosure import Enclosure, Truth
-from refimpl.conformance.enclosure.moves import (  # noqa: F401 - models and kernels look for them here
+from refimpl.enclosure import convolution, elementwise, lstm, sums
+from refimpl.enclosure.enclosure import Enclosure, Truth
+from refimpl.enclosure.moves import (  # noqa: F401 - models and kernels look for them here
     asarray, ascontiguousarray, broadcast_to, common, concatenate, empty, empty_like, enclosed, full_like, ones, pad,
     split, zeros, zeros_like)
 

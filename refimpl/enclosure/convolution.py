@@ -11,8 +11,8 @@ import numpy as np
 
 from kernels.conv import definition
 from kernels.conv.fast import uses_winograd
-from refimpl.conformance.enclosure.moves import enclosed
-from refimpl.conformance.enclosure.sums import of_terms, product
+from refimpl.enclosure.moves import enclosed
+from refimpl.enclosure.sums import of_terms, product
 
 PASSES = 12
 """Roundings of a term outside its sum of products: 2 in B^T d B; 6 in G g G^T and 4 in A^T m A, or 2 and 8 turned."""

@@ -7,10 +7,10 @@ from kernels import aggregate_rows
 from kernels.conv import convolve, convolve_backward, definition
 from kernels.lstm import lstm_backward, lstm_forward
 from kernels.lstm.fast import cell_forward
-from refimpl.conformance.enclosure import Enclosure, convolution, namespace as xp
-from refimpl.conformance.enclosure.compare import distance
-from refimpl.conformance.enclosure.enclosure import Truth
-from refimpl.conformance.enclosure.rounding import MOST_TERMS, gamma
+from refimpl.enclosure import Enclosure, convolution, namespace as xp
+from refimpl.enclosure.compare import distance
+from refimpl.enclosure.enclosure import Truth
+from refimpl.enclosure.rounding import MOST_TERMS, gamma
 
 EPS, TINY = 2.0**-24, 2.0**-126
 SHAPE = (7, 5)

@@ -5,8 +5,8 @@ Each takes and returns enclosures that broadcast against each other; ``namespace
 
 import numpy as np
 
-from refimpl.conformance.enclosure.enclosure import Enclosure, Truth
-from refimpl.conformance.enclosure.rounding import LEAST_SIGMOID, ULPS, UPWARDS, flushed, unit
+from refimpl.enclosure.enclosure import Enclosure, Truth
+from refimpl.enclosure.rounding import LEAST_SIGMOID, ULPS, UPWARDS, flushed, unit
 
 
 def grown(middle, moved, error, dtype) -> Enclosure:

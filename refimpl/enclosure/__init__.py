@@ -8,9 +8,9 @@ A training is correct if it does the operations that model, kernels' definitions
 algorithm.
 """
 
-from refimpl.conformance.enclosure.compare import Distance, OutsideError, distances, within
-from refimpl.conformance.enclosure.enclosure import Enclosure
-from refimpl.conformance.enclosure.training import (
+from refimpl.enclosure.compare import Distance, OutsideError, distances, within
+from refimpl.enclosure.enclosure import Enclosure
+from refimpl.enclosure.training import (
     State, enclosed_step, enclosed_steps, initial_state, read_state, state_at,
 )
 
