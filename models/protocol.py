@@ -12,6 +12,11 @@ def nobody_waits(gradients: dict[str, Any]):
     """The default of ``Batch.ready``: gradients are taken when the model returns."""
 
 
+def unchanged(x):
+    """Return x: the default of a model's ``half``."""
+    return x
+
+
 @dataclass
 class Batch:
     """One microbatch: the unit of computation. Its gradient is always computed in one call, on one rank.
@@ -70,6 +75,8 @@ class Model(Protocol):
 
     # Optional: evaluate(dense, tables, batch) -> {"loss": sum, "count": n[, "correct": k]}. tables: each whole sparse
     # variable. Nothing is dropped or sampled. loss is a sum over targets, not divided.
+    # Optional, for --precision: half(x), ``unchanged`` by default, which the model calls on what each of its layers
+    # puts out, forward and backward. The training sets another one, which rounds to 16 bits, during ``loss_and_gradients``.
     # Optional: keep_learned(name, value), called on every rank after training with the whole value of each variable in
     # ``names_to_keep``, which must be the same on every rank.
 

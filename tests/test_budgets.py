@@ -14,14 +14,14 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5689,
-    "models": 5996,
+    "kernels": 5704,
+    "models": 6013,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2626,
+    "refimpl/cli": 2629,
     "refimpl/collectives": 4905,
     "refimpl/conformance": 8123,
     "refimpl/enclosure": 1068,
-    "refimpl/experiments": 7121,
+    "refimpl/experiments": 7122,
     "refimpl/gradients": 754,
     "refimpl/jax": 440,
     "refimpl/notebook": 1697,
@@ -32,9 +32,9 @@ BUDGETS = {
     "refimpl/strategies": 1547,
     "refimpl/svm": 164,
     "refimpl/torch": 1881,
-    "refimpl/training": 7235,
+    "refimpl/training": 7359,
     "refimpl/transport": 3826,
-    "tests": 43236,
+    "tests": 43374,
 }
 
 

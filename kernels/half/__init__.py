@@ -1,8 +1,14 @@
 """16-bit floating point as integers of 16 bits: float16 arrays (fp16), or uint16 arrays, a float32's upper half (bf16).
 """
 
+import numpy as np
+
 from kernels.arrays import is_numpy
 from kernels.half import definition, fast
+
+
+KINDS = {"bf16": np.uint16, "fp16": np.float16}
+"""Kind -> the dtype of its arrays."""
 
 
 def encode(values, out):
@@ -20,8 +26,17 @@ def add(into, other):
     _version(into, other).add(into.reshape(-1), other.reshape(-1))
 
 
+def rounded(values, kind: str):
+    """Return float32 values, of any shape, as the nearest "bf16" or "fp16" can hold them. Local, NumPy."""
+    values = np.asarray(values, np.float32)
+    message, out = np.empty(values.shape, KINDS[kind]), np.empty(values.shape, np.float32)
+    encode(np.ascontiguousarray(values).reshape(values.shape), message)
+    decode(message, out)
+    return out
+
+
 def _version(*arrays):
     return fast if is_numpy(*arrays) else definition
 
 
-__all__ = ["add", "decode", "encode"]
+__all__ = ["KINDS", "add", "decode", "encode", "rounded"]

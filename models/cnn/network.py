@@ -4,6 +4,7 @@ from kernels.arrays import array_module
 from models.cnn.batch_norm import norm_backward, norm_forward, norm_variables, statistics_shares
 from models.cnn.block import block_backward, block_forward, block_norms, block_variables
 from models.cnn.head import head_backward, head_forward, head_variables
+from models.protocol import unchanged
 from models.sizes import require_all_positive, require_few, require_flag, require_positive
 from models.vision.convolution import conv_backward, conv_forward, conv_variables
 from models.vision.cross_entropy import divided_cross_entropy, evaluated
@@ -48,6 +49,8 @@ class ConvNet:
             channels = outputs
         self.variables += head_variables("head", channels, classes, dtype)
 
+    half = staticmethod(unchanged)
+
     def rows_needed(self, batch):
         return {}  # no variable is sparse
 
@@ -61,9 +64,9 @@ class ConvNet:
         images, targets = counted_images(self, batch, xp, self.augment)
         if len(images) == 0:
             return 0.0, {v.name: xp.zeros(v.shape, dtype=v.dtype) for v in self.variables}
-        logits, saved = self.forward(normalize_images(images, self.dtype), dense)
+        logits, saved = self.forward(self.half(normalize_images(images, self.dtype)), dense)
         loss, grad = divided_cross_entropy(logits, targets, batch.normaliser)
-        gradients = self.backward(grad, saved, dense, len(images) / batch.normaliser, batch.ready)
+        gradients = self.backward(self.half(grad), saved, dense, len(images) / batch.normaliser, batch.ready)
         return loss, gradients
 
     def forward(self, x, dense, running=False):
@@ -72,9 +75,9 @@ class ConvNet:
         running: normalise with the running statistics, not with the microbatch's own.
         """
         y, stem_norm = norm_forward(conv_forward(x, dense, "stem"), dense, "stem_norm", True, running)
-        block_saved = []
+        y, block_saved = self.half(y), []
         for name, _, stride in self.blocks:
-            y, saved = block_forward(y, dense, name, stride, running)
+            y, saved = block_forward(y, dense, name, stride, running, self.half)
             block_saved.append(saved)
         logits, head = head_forward(y, dense, "head")
         return logits, (x, stem_norm, block_saved, head)
@@ -86,10 +89,10 @@ class ConvNet:
         for (name, _, _), inner in zip(self.blocks, block_saved):
             norms |= block_norms(inner, name)
         gradients, shares = {}, statistics_shares(norms, share)
-        grad = head_backward(grad, head, dense, "head", gradients)
+        grad = self.half(head_backward(grad, head, dense, "head", gradients))
         ready(gradients)
         for (name, _, stride), inner in zip(reversed(self.blocks), reversed(block_saved)):
-            grad = block_backward(grad, inner, dense, name, stride, gradients, shares)
+            grad = block_backward(grad, inner, dense, name, stride, gradients, shares, self.half)
             ready(gradients)
         grad = norm_backward(grad, stem_norm, dense, "stem_norm", gradients, shares, relu=True)
         conv_backward(grad, x, dense, "stem", gradients, input_gradient=False)

@@ -10,6 +10,7 @@ from kernels.random import key_of
 from models.candidates import draw_candidates, log_expected_count
 from models.lm.layers import layer_backward, layer_forward
 from models.lm.tokens import Tokens
+from models.protocol import unchanged
 from models.sampled_softmax import sampled_softmax, softmax_losses
 from models.sizes import require_few, require_kept, require_positive
 from models.variable import Uniform, Variable
@@ -71,6 +72,8 @@ class LanguageModel:
             Variable("softmax_bias", (self.vocabulary, 1), decays=False, **words),
         ]
 
+    half = staticmethod(unchanged)
+
     def rows_needed(self, batch):
         """Return the rows of the inputs, and of the targets and candidates; padding needs no rows. Local."""
         tokens = Tokens(batch, self.vocabulary)
@@ -86,12 +89,13 @@ class LanguageModel:
     def loss_and_gradients(self, dense, rows, batch):
         """Return (loss, gradients) of one microbatch and replace batch.state (see models.protocol). Local."""
         tokens = Tokens(batch, self.vocabulary)
-        x = tokens.embed(rows["embedding"])
+        x = self.half(tokens.embed(rows["embedding"]))
         h, tapes = self.run_layers(dense, x, batch, self.keep)
         loss, dh, gradients = self.output(h, rows, tokens, batch)
+        dh = self.half(dh)
         batch.ready(gradients)
         for layer in reversed(self.layers):
-            dh = layer_backward(layer, dense, tapes[layer], dh, gradients)
+            dh = self.half(layer_backward(layer, dense, tapes[layer], dh, gradients))
             batch.ready(gradients)
         gradients["embedding"] = aggregate_rows(tokens.inputs, tokens.counted(dh))
         return loss, gradients
@@ -102,6 +106,7 @@ class LanguageModel:
         for n, layer in enumerate(self.layers):
             x, tapes[layer] = layer_forward(layer, dense, x, batch, keep, first=n == 0,
                                             widths=(self.hidden, self.width), workspace=self.workspaces[layer])
+            x = self.half(x)
         return x, tapes
 
     def output(self, h, rows, tokens, batch):

@@ -17,8 +17,7 @@ MEANT = {
                     "give progress, a function of each step's metrics, which ends the training where it returns True"),
     **dict.fromkeys(("keep_best", "save_best", "save_best_only"),
                     "keep trainer.state_dict() in a loop of your own, refimpl.torch.Trainer"),
-    **dict.fromkeys(("fp16", "bf16", "amp", "precision", "mixed_precision"),
-                    "trainings are of float32 or float64: the variables' dtype decides"),
+    **dict.fromkeys(("fp16", "bf16", "amp", "mixed_precision"), 'say precision, "fp16" or "bf16"; it is emulated'),
 }
 """Name -> the remedy. Each is refused with it, before anything is done."""
 

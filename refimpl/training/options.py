@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import get_args
 
+from kernels.half import KINDS
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES
 from refimpl.gradients.codecs import codec_of
@@ -15,7 +16,7 @@ from refimpl.transport.channel import CHANNELS, NONE
 from refimpl.transport.device.choice import TRANSPORTS
 
 MATHEMATICS = ("optimizer", "learning_rate", "scale_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
-               "optimizer_options", "average_sparse", "seed", "consistency", "correction", "codec")
+               "optimizer_options", "average_sparse", "seed", "consistency", "correction", "codec", "precision")
 """Options that change the numbers; a resumed run takes them from its checkpoint. The others change no bit,
 but for ``device``: another kind of it rounds otherwise, and a run may be resumed there all the same."""
 
@@ -53,6 +54,7 @@ class Options:
     barriers optimizer and rate count an owner's updates, or a replica's steps.
     slow_rank: rank, as text -> how many times as long as it could its computation shall take.
     codec: kind ("dense", "sparse") or variable -> how its gradients are encoded, of ``refimpl.gradients.codecs``.
+    precision: the model computes with "bf16" or "fp16" beside float32 masters; see ``step.precision``. None: float32.
     average_sparse: False sums row gradients over the microbatches instead of averaging them, as the authors' code
     does: every sparse variable's gradient is V times larger (docs/paper.md, Mechanisms).
     """
@@ -93,6 +95,7 @@ class Options:
     correction: str = "none"
     slow_rank: dict = field(default_factory=dict)
     codec: dict = field(default_factory=dict)
+    precision: str | None = None
 
     def __new__(cls, *_, **asked):
         refuse_meant(asked)
@@ -113,6 +116,8 @@ class Options:
                             ("search_warmup", 0), ("search_sample", 1)):
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        if self.precision not in (None, *KINDS):
+            raise ValueError(f"no precision {self.precision!r}; there are {', '.join(KINDS)}")
         if self.shard_optimizer and self.plan is None:  # which says itself
             check_sharded(self.architecture)
         if self.channel != NONE and (self.consistency != SYNCHRONOUS or self.device != "cpu"):

@@ -4,6 +4,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Callable
 
+import numpy as np
+
 from kernels.update import OPTIMIZERS
 from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
@@ -27,7 +29,11 @@ from refimpl.training.run.timeline import Timeline
 from refimpl.training.run.whole import key_of_array, key_of_residual, slots_of
 from refimpl.training.step.arriving import alpha_of
 from refimpl.training.step.overlap_choice import OverlapChoice, overlap_of
+from refimpl.training.step.precision import with_precision
 from refimpl.transport import Communicator
+
+
+SCALE = "loss scale"
 
 
 class Trainer:
@@ -35,7 +41,7 @@ class Trainer:
 
     model: see ``models.Model``.  data: see ``models.data.Data``.  step: how many steps are done.
     device: where this rank computes.  reason: why the plan is as it is, or None.  overlap_choice: whether, and why.
-    alpha: name -> part of the rows that this rank touched in a step.
+    mixed: the model, or it in mixed precision.  alpha: name -> part of the rows that this rank touched in a step.
     Every error that one rank meets becomes a CollectiveError with one message on all of them.
     """
 
@@ -44,7 +50,9 @@ class Trainer:
         self.model, self.data, self.options, self.device, self.xp = model, data, options, device, device.xp
         self.parameters, self.comm, self.timeline, self.step = parameters, parameters.comm, timeline, 0
         self.overlap_choice, self.overlap, self.reason = overlap_choice, overlap_choice.on, reason
-        self.checked_model, self.checked_data = CheckedModel(model), CheckedData(data)
+        self.mixed = with_precision(model, options, parameters.plan, device.kind)
+        self.quiet = dict(over="ignore", invalid="ignore") if options.precision else {}  # sums of what overflowed
+        self.checked_model, self.checked_data = CheckedModel(self.mixed), CheckedData(data)
         self.consistency = Synchronous(self.checked_model, options, parameters, device, timeline, self.overlap)
         self.microbatches = leaves_of(self.comm.rank, self.comm.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
@@ -90,6 +98,8 @@ class Trainer:
         for exchange in self.parameters.exchanges:
             for (name, v), left_out in exchange.residuals().items():
                 left_out[...] = arrays[key_of_residual(name, v)][...]
+        if SCALE in self.common():
+            self.mixed.loss_scale.scale, self.mixed.loss_scale.good = map(float, arrays[SCALE][...])
         self.found_in_flight = {key: arrays[key][...] for key in arrays if key.startswith(f"{FLIGHT}/")}
         for v, state in self.carried.items():
             prefix = f"carry/{v}/"
@@ -102,6 +112,12 @@ class Trainer:
         """Return key -> array of what codecs have left out of this rank's gradients, for a checkpoint. Local."""
         return {key_of_residual(name, v): left_out for exchange in self.parameters.exchanges
                 for (name, v), left_out in exchange.residuals().items()}
+
+    def common(self) -> dict:
+        """Return key -> array of what all ranks have alike: in mixed precision the scale, and good steps. Local."""
+        if self.options.precision is None:
+            return {}
+        return {SCALE: np.array([self.mixed.loss_scale.scale, self.mixed.loss_scale.good], np.float64)}
 
     @property
     def plan(self) -> Plan:
@@ -121,7 +137,7 @@ class Trainer:
         reading = self._together(self._read)
         self.alpha = alpha_of(self.model.variables, reading.needs)
         try:
-            with memory_for("the exchange and update of a step", LESS):
+            with memory_for("the exchange and update of a step", LESS), np.errstate(**self.quiet):
                 record = self.consistency.step(self.step, reading, self._look_ahead)
         except BaseException as problem:
             self.comm.stop(problem)

@@ -60,7 +60,7 @@ def statistics_taken_for_constants(grad, saved, dense, name, gradients, share, r
     return g * dense[f"{name}.scale"] / np.sqrt(variance + 1e-5)
 
 
-def no_gradient_through_the_shortcut(grad, saved, dense, name, stride, gradients, share):
+def no_gradient_through_the_shortcut(grad, saved, dense, name, stride, gradients, share, half):
     x, hidden, y, norm1, norm2, shortcut_norm = saved
     grad_inner = true_norm_backward(grad * (y > 0), norm2, dense, f"{name}.norm2", gradients, share)
     grad_hidden = true_conv_backward(grad_inner, hidden, dense, f"{name}.conv2", gradients)

@@ -111,7 +111,7 @@ def test_more_steps_at_a_constant_rate_go_on(tmp_path):
 
 CHANGES = {"optimizer": "sgd", "learning_rate": 0.5, "scale_rate": 4, "rate": "linear", "warmup": 1, "rate_steps": 30,
            "clip_norm": None, "weight_decay": 0.5, "optimizer_options": {"beta1": 0.5}, "average_sparse": False,
-           "seed": 9, "codec": {"table": "bf16"}}
+           "seed": 9, "codec": {"table": "bf16"}, "precision": "bf16"}
 
 
 def test_every_option_that_changes_numbers_is_tried():

@@ -74,6 +74,7 @@ def test_all_steps_since_the_last_commit_are_undone():
     ({"consistency": "asynchronous", "architecture": "ps"}, "--consistency asynchronous"), ({"mesh": "2x2"}, "--mesh"),
     ({"allreduce": "ring"}, "--allreduce ring"), ({"device": "cuda"}, "--device cuda"), ({"plan": {"ranks": 2}}, "--plan"),
     ({"search_partitions": True}, "--search-partitions"), ({"codec": {"dense": "integers:8"}}, "--codec integers"),
+    ({"codec": {"dense": "topk"}}, "--codec topk"), ({"precision": "bf16"}, "--precision bf16"),
     ({"channel": "auto"}, "--channel auto"),
 ])
 def test_what_does_not_go_with_survival_is_refused_by_name(options, named):

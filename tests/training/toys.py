@@ -19,6 +19,7 @@ from models.data.pairs.buckets import PairBuckets
 from models.data.text.synthetic import load_synthetic
 from models.lm import PRESETS as LM_PRESETS, LanguageModel
 from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
+from models.protocol import unchanged
 from models.vgg import PRESETS as VGG_PRESETS, Vgg
 from refimpl.plain.hybrid import Hybrid
 from refimpl.plain.layerwise import LAYERWISE, LargeBatches
@@ -44,6 +45,8 @@ class Toy:
             Variable("scale", (), initial=Constant(1.0), clipped=False),
             Variable("mean", (4,), statistic=True),
         ]
+
+    half = staticmethod(unchanged)
 
     def rows_needed(self, batch):
         return {"table": np.unique(batch.inputs), "rare": np.unique(batch.inputs % 9)}

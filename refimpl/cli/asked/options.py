@@ -120,6 +120,9 @@ def add_mathematics(how):
                      "each node of the microbatch tree); integers:8, :16 or :32 (one scale for all ranks); "
                      "topk:RATIO (the largest elements; the rest later). Example: dense=bf16,sparse=bf16 (default: no "
                      "encoding)")
+    how.add_argument("--precision", choices=["bf16", "fp16"], help="lm, cnn: compute with values of 16 bits beside "
+                     "float32 masters, and with a dynamic scale of the loss; emulated by rounding on a CPU, so it is "
+                     "slower than float32 (default: float32)")
     how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default); cuda: "
                      "GPUs, one for each rank or shared; auto: GPUs if each rank finds one. GPUs give other bits than "
                      "CPUs")

@@ -33,9 +33,10 @@ def finding(part: str, raced: dict, curves: dict) -> Finding:
     """Return tables, sentences and charts. raced: rate -> of ``ranks.race``.  curves: of ``ranks.learn``. Local."""
     splits = {rate: {name: split(rate, name, record) for name in record} for rate, record in raced.items()}
     reached = steps_to_loss(curves)
+    all_rows = [_row(rate, name, splits, raced, reached) for rate in raced for name in raced[rate]]
     table = Table(f"{part}: milliseconds of a step, and how many times as fast as the same side's float32", [
         "network", "codec", "step", "computation", "coding", "line", "rest", "times", "turn by turn", "MB a step",
-        "steps", "MB to the loss"], [_row(rate, name, splits, raced, reached) for rate in raced for name in raced[rate]])
+        "steps", "MB to the loss"], all_rows)
     times = {rate: {name: foreseen(splits, rate, base_of(name)) / foreseen(splits, rate, name)
                     for name in splits[RATE]} for rate in FORESEEN}
     ahead = Table(f"{part}: times as fast as float32, foreseen from the step at {RATE} with other cards", [

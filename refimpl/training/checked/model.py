@@ -27,12 +27,13 @@ class CheckedModel:
     """A ``models.Model``. Local. Raises ValueError for what a model may not do or say, naming who does it, and where.
 
     first: whether no step of this session is done.  scalars: of the step at hand, told of gradients on a GPU: to know
-    at once whether they are finite would be to wait.
+    at once whether they are finite would be to wait.  may_overflow: whether gradients need not be finite.
     """
 
     def __init__(self, model):
-        self.model, self.name, self.first = model, type(model).__name__, True
+        self.model, self.name, self.first = model, type(getattr(model, "model", model)).__name__, True
         self.by_name = {v.name: v for v in model.variables}
+        self.may_overflow = hasattr(model, "loss_scale")
         self.asked: dict[int, Mapping] = {}  # microbatch -> what it needs
         self.forget()
 
@@ -113,7 +114,7 @@ class CheckedModel:
                 check_asked_for(name, gradient.ids, needs[name])
             if lies_there(values):
                 there[name, microbatch] = values
-            elif not all_finite(values):
+            elif not (self.may_overflow or all_finite(values)):
                 raise not_finite(name, microbatch)
         if there:
             self.scalars.watch(list(there), list(there.values()))

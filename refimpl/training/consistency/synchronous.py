@@ -50,6 +50,7 @@ class Synchronous:
 
     def __init__(self, model: CheckedModel, options, parameters, device, timeline, overlap: bool):
         self.model, self.options, self.parameters, self.device = model, options, parameters, device
+        self.loss_scale = model.loss_scale if options.precision else None
         self.comm, self.timeline, self.targets, self.mesh = parameters.comm, timeline, Targets(parameters.comm), None
         if parameters.plan.on_mesh.model > 1:
             self.mesh = MeshStep(model, parameters, options.seed, device.xp, overlap)
@@ -58,6 +59,8 @@ class Synchronous:
 
     def step(self, number: int, reading: Reading, meanwhile: Callable[[], None]) -> dict:
         """Do step ``number`` (from 0); return its loss, gradient norm and learning rate, the same on every rank.
+
+        In mixed precision also the scale of the loss. A step in which a gradient overflows is left out: it has no norm.
 
         meanwhile: work of the host's own while a GPU computes.
         """
@@ -72,11 +75,15 @@ class Synchronous:
             losses, error = self._compute(number, exchanges, reading)
             reduced, loss, norm = self._sum_up(number, exchanges, losses, error, meanwhile)
             with self.timeline.phase("update"):
-                rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
+                rate = 0.0 if norm is None else self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
         finally:
             exchanges.end()
             self.model.forget()
-        return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
+        record = {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
+        if self.loss_scale is not None:
+            record |= {"loss_scale": self.loss_scale.scale}
+            self.loss_scale.learn(norm is None)
+        return {name: value for name, value in record.items() if value is not None}
 
     def _compute(self, number, exchanges, reading):
         """Run the model on this rank's microbatches, adding up gradients; return their losses, and what went wrong."""
@@ -133,17 +140,24 @@ class Synchronous:
         """Return the global loss and gradient norm: exact sums over all ranks, rounded once, the same everywhere.
 
         error: what this rank met. If any rank met an error, all raise it here. If none did but a sum overflowed, all
-        raise that: the overflow is only the consequence of an error that some rank may know.
+        raise that: the overflow is only the consequence of an error that some rank may know. In mixed precision the
+        norm is None then.
         """
         loss, squares = ExactSum() if error else ExactSum().add(found.losses), found.squares
         said = self.targets.said._replace(errors=error is not None, overflows=found.overflow is not None)
         total = self.comm.total(np.concatenate([loss.digits, squares.digits, said]), "norm")
         loss, squares, all_say = np.split(total, [len(loss.digits), 2 * len(loss.digits)])
         all_say = Said(*all_say.tolist())
-        if all_say.errors or all_say.overflows:
+        skips = bool(all_say.overflows) and self.loss_scale is not None
+        if all_say.errors or all_say.overflows and not skips:
             self.comm.agree(error if all_say.errors else found.overflow)
         self.targets.check(number, all_say)
-        return ExactSum(loss).value(), norm_of(ExactSum(squares))
+        return ExactSum(loss).value(), None if skips else norm_of(ExactSum(squares)) * self.unscale
+
+    @property
+    def unscale(self) -> float:
+        """Return what gradients are multiplied by: 1 / the scale of the loss."""
+        return 1.0 if self.loss_scale is None else 1 / self.loss_scale.scale
 
     def update(self, number, reduced, scale) -> float:
         """Let the optimizer update what this rank keeps; return the learning rate. Collective.
@@ -153,4 +167,4 @@ class Synchronous:
         if self.before_update is not None:
             self.before_update(reduced)
         return update_shards(self.options, number, reduced, scale, self.parameters.plan.microbatches, self.comm,
-                             self.parameters.variables)
+                             self.parameters.variables, self.unscale)

@@ -36,7 +36,7 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, sea
     """
     state = kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
     others = (gather_carried(trainer.comm, trainer.carried) | gather_named(trainer.comm, trainer.in_flight)
-              | gather_named(trainer.comm, trainer.residuals))
+              | gather_named(trainer.comm, trainer.residuals) | trainer.common())
     kinds = {key: (variable.dtype, variable.shape) for key, (variable, _) in state.items()}
     kinds |= {key: (array.dtype, array.shape) for key, array in others.items()}
     pieces = _pieces(trainer.parameters, state, others, in_file_order(kinds))
@@ -142,6 +142,7 @@ def _check_arrays(manifest, trainer):
     wanted = {key_of_array(name, slot): kinds[name] for name, slot in slots}
     wanted |= {key_of_residual(name, v): kinds[name] for name, strategy in trainer.plan.strategies.items()
                if strategy.coding.feedback for v in range(trainer.data.microbatches)}
+    wanted |= {key: kind_of(array.dtype, array.shape) for key, array in trainer.common().items()}
     for key in sorted({*wanted, *manifest.holds}):
         is_carried = re.match("carry/([0-9]+)/", key)
         expected = is_carried and is_carried[1] in carried or in_flight and key.startswith(f"{FLIGHT}/")

@@ -73,7 +73,8 @@ class MetricsLine(TypedDict, total=False):
     """What a line of metrics.jsonl holds: what a step came to, see ``Trainer.train_step``, and bytes of each rank.
 
     Without barriers each step of a worker has a line: ``worker``, and ``at`` how many seconds after the beginning it
-    pushed. bytes_sent, bytes_received: phase -> variable -> kind -> [of rank 0, 1, ...].
+    pushed. A step without gradient_norm was left out (``step.precision``).
+    bytes_sent, bytes_received: phase -> variable -> kind -> [of rank 0, 1, ...].
     """
 
     step: Required[Annotated[int, Meta(ge=1)]]
@@ -82,6 +83,7 @@ class MetricsLine(TypedDict, total=False):
     loss: Required[float]
     gradient_norm: float
     learning_rate: float
+    loss_scale: float
     examples: int
     seconds: dict[str, float]
     alpha: dict[str, float]

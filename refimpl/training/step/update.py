@@ -21,16 +21,18 @@ def norm_of(sum_of_squares: ExactSum) -> float:
 
 
 def update_shards(options, number: int, reduced: list[ReducedGradient], scale: float = 1.0,
-                  microbatches: int = 1, comm=None, variables=()) -> float:
+                  microbatches: int = 1, comm=None, variables=(), unscale: float = 1.0) -> float:
     """Do update ``number`` (from 0) with summed gradients; return the learning rate.
 
-    scale: what clipping multiplies gradients by.  microbatches: V, for ``Options.average_sparse``.
+    scale: what clipping multiplies gradients by.  unscale: what all are multiplied by, 1 / the scale of the loss.
+    microbatches: V, for ``Options.average_sparse``.
     Local; but collective over ``comm`` for an optimizer that needs norms of ``variables``, all of the model.
     """
     base = options.learning_rate * (microbatches / options.scale_rate if options.scale_rate else 1)
     rate = rate_of(number, base=base, rate=options.rate, warmup=options.warmup,
                    steps=options.rate_steps)
-    steps = [_step(options, piece, scale, microbatches) for piece in reduced if not piece.shard.variable.statistic]
+    steps = [_step(options, piece, scale, microbatches, unscale) for piece in reduced
+             if not piece.shard.variable.statistic]
     name, told = options.optimizer, options.optimizer_options
     if name in LAYERWISE:
         name, told, steps = elementwise(options, number, steps, comm, variables)
@@ -45,9 +47,9 @@ def update_shards(options, number: int, reduced: list[ReducedGradient], scale: f
     return rate
 
 
-def _step(options, piece: ReducedGradient, scale: float, microbatches: int) -> Step:
+def _step(options, piece: ReducedGradient, scale: float, microbatches: int, unscale: float) -> Step:
     variable = piece.shard.variable
-    factor = scale if variable.clipped else 1.0
+    factor = unscale * (scale if variable.clipped else 1.0)
     if variable.sparse and not options.average_sparse:
         factor *= microbatches
     return Step(variable, piece.shard.values, piece.shard.state, piece.ids, piece.gradient, factor,

@@ -96,6 +96,7 @@ class SurvivingSession(Session):
                  "its sums are not formed before ranks agree on a scale, so none are kept when a rank dies"),
                 (any(codec_of(codec).feedback for codec in asked.codec.values()), "--codec topk",
                  "what a rank's gradients have left out would die with it"),
+                (asked.precision, f"--precision {asked.precision}", "its scale of the loss is not given back"),
                 (asked.channel != NONE, f"--channel {asked.channel}", "a slot dies with its reader or its writer"),
                 (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
                 (self.trace, "--trace", "the spans of a rank that has died are lost")):
