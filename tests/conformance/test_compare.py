@@ -167,6 +167,7 @@ def test_what_the_manifest_leaves_out_is_skipped_with_a_reason():
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@pytest.mark.thorough("3")
 def test_the_reference_passes(ranks):
     outcome = run_local(Reference, ranks)
     assert not outcome.failed and {v.status for v in outcome.verdicts} == {"passed"}

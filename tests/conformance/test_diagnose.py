@@ -46,7 +46,7 @@ def test_rows_that_are_not_averaged():
 
 
 def test_rows_divided_by_push_count():
-    assert first(DividedByPushes).words == "your rows match division by push count, not division by N"
+    assert first(DividedByPushes, only=["rows/exact", "rows/provenance"]).words == "your rows match division by push count, not division by N"
 
 
 @pytest.mark.parametrize(("field", "value"), [
@@ -55,7 +55,7 @@ def test_rows_divided_by_push_count():
     ("loss", "mean-of-means"), ("loss", "sum"), ("untouched", "decayed"),
     ("clip_point", "before"), ("clip_norm", "dense"),
     ("clip_norm", "occurrences"), ("window", "sum"), ("partial", "dropped"), ("partial", "applied-by-window")])
-@pytest.mark.thorough("dense-sum", "sparse-", "clip_point", "loss-mean")
+@pytest.mark.thorough("per-occurrence", "clip_point", "loss-mean")
 def test_a_wrong_manifest_is_told_by_the_numbers(field, value):
     """The implementation follows a rule that its manifest does not declare."""
     real = replace(EVERYTHING, **{field: value})
@@ -71,7 +71,7 @@ def test_a_wrong_manifest_is_told_by_the_numbers(field, value):
 
 
 def test_the_other_way_round():
-    assert first(declares(dense="sum"), 4).code == "dense=average"
+    assert first(declares(dense="sum"), 2).code == "dense=average"
     assert first(declares(untouched="decayed"), 2).code == "untouched=kept"
 
 

@@ -223,6 +223,8 @@ PLANTED = (
 
 
 @pytest.mark.parametrize("code, make, kinds", PLANTED, ids=[code for code, *_ in PLANTED])
+@pytest.mark.thorough("view", "live", "partly", "each", "shard", "rate-twice", "slots", "remainder", "places", "offsets",
+                      "padding", "holders", "absent")
 def test_a_kind_of_mistake_is_named(code, make, kinds):
     found = said(make, kinds)
     assert code in {name for name, _ in found}, found
@@ -256,6 +258,7 @@ class FasterResumed(Reference):
         if self.updates == 1 else right(task, window)), ("accumulate",), "negated",
      "the result changes its sign, in the second step alone"),
     (FasterResumed, ("resume",), "rate-doubled", "the learning rate is twice as large, from the third step on")])
+@pytest.mark.thorough("rate-doubled")
 def test_a_mistake_in_some_steps_is_named_with_the_step(make, kinds, code, words):
     """It acts inside the run: later steps go on from what it has left."""
     assert said(make, kinds, 3)[0] == (code, words)

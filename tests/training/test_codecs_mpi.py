@@ -102,7 +102,7 @@ def plain(monkeypatch):
 
 
 @pytest.mark.parametrize("work, microbatches", [("toy", 8), ("toy", 7), ("lm", 8), ("cnn", 8)])
-@pytest.mark.thorough("toy")
+@pytest.mark.thorough("toy-8")
 def test_one_answer_by_every_way(comm, plain, work, microbatches):
     for kinds in (BOTH, dict(zip(BOTH, reversed(BOTH.values()))), INTEGERS, PICKED):
         expected = plain(work, "adam", kinds, microbatches=microbatches)

@@ -73,6 +73,7 @@ def test_what_has_come_is_waited_for_no_more():
 
 
 @pytest.mark.parametrize("silent", ["time.sleep(600)", "os.kill(os.getpid(), signal.SIGSTOP)"])
+@pytest.mark.thorough("SIGSTOP")
 def test_a_rank_that_gives_no_sign_of_life_any_more_is_ended(silent):
     job, seconds, pids = run(f"alone()\nfor _ in range(4):\n  alive(1.0)\n  time.sleep(0.5)\nif rank: {silent}\n"
                              "alive(60.0)\ntime.sleep(600)")
@@ -81,6 +82,7 @@ def test_a_rank_that_gives_no_sign_of_life_any_more_is_ended(silent):
 
 
 @pytest.mark.parametrize("supervisor", ["works", "is stopped, too"])
+@pytest.mark.thorough("too")
 def test_who_is_stopped_too_long_does_nothing_more(supervisor):
     stop = "os.kill(os.getppid(), signal.SIGSTOP)\n" * (supervisor != "works")
     code = f"sleep 3; kill -CONT {{os.getpid()}}; sleep 1; kill -CONT {{os.getppid()}}"

@@ -77,6 +77,7 @@ def hold(found: Trace, stored: Trace):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.thorough("float32")
 def test_recorded_again(name, precision):
     hold(record(name, RECIPES[name], precision), golden(name, precision))
 
@@ -168,6 +169,7 @@ def test_replayed_to_the_bit(name, precision):
 @pytest.mark.ranks(3)
 @pytest.mark.parametrize("architecture", ["hybrid", "allreduce", "ps"])
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.thorough("lm", "hybrid")
 def test_replayed_to_the_bit_on_any_number_of_ranks(name, architecture):
     from mpi4py import MPI
 
