@@ -15,7 +15,7 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 5704,
-    "models": 6013,
+    "models": 6015,
     "refimpl/*.py": 194,
     "refimpl/cli": 2629,
     "refimpl/collectives": 4905,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1881,
     "refimpl/training": 7359,
     "refimpl/transport": 3826,
-    "tests": 43382,
+    "tests": 43426,
 }
 
 

@@ -32,6 +32,8 @@ def read_libsvm(path, width: int | None = None):
             columns, numbers = [int(column) - 1 for column, _ in features], [float(value) for _, value in features]
             if any(a >= b for a, b in zip([-1, *columns], columns)):
                 raise ValueError("features must rise from 1 on")
+            if not np.isfinite(numbers).all():
+                raise ValueError("give finite numbers")
         except ValueError as problem:
             raise ValueError(f"line {number} of {path} is no sample (LABEL FEATURE:VALUE …): {problem}") from problem
         places.append(columns)

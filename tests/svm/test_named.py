@@ -1,5 +1,6 @@
 """Named sets of samples, and the objective of a training on them, which equals libsvm's."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +79,31 @@ def test_the_command_prints_the_objective_or_that_it_is_not_known(capsys):
 
 def test_every_set_says_what_it_holds():
     assert all("Return" in read.__doc__ for read in SETS.values())
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--c", "0"], "--c: '0'"), (["--gamma", "-1"], "--gamma: '-1'"), (["--cache", "0"], "--cache: '0'"),
+    (["--block", "0"], "--block: '0'"), (["--first", "0"], "--first: '0'"), (["--c", "nan"], "--c: 'nan'"),
+])
+def test_what_the_command_cannot_use_is_refused(capsys, options, says):
+    with pytest.raises(SystemExit) as end:
+        main(["svm", "train", "breast_cancer", *options])
+    assert end.value.code == 2 and says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text, says", [
+    ("1 1:2\n1 1:3\n", "all 2 samples are of one class"), ("1.5 1:2\n", "the label 1.5 is no whole number"),
+    ("1 1:2\n2 1:nan\n", "line 2 of .*give finite numbers"),
+])
+def test_a_file_that_cannot_be_trained_on_is_refused(tmp_path, capsys, text, says):
+    (tmp_path / "samples").write_text(text)
+    assert main(["svm", "train", str(tmp_path / "samples")]) == 1
+    assert re.search(says, capsys.readouterr().err)
+
+
+def test_a_file_with_more_features_than_the_machine_is_refused(tmp_path, capsys):
+    for name, feature in (("train", 1), ("wide", 2)):
+        (tmp_path / name).write_text("".join(f"{n % 2} {feature}:{n}\n" for n in range(6)))
+    assert main(["svm", "train", str(tmp_path / "train"), "--output", str(tmp_path / "machine")]) == 0
+    assert main(["svm", "predict", str(tmp_path / "machine"), str(tmp_path / "wide")]) == 1
+    assert "has feature 2; the machine was trained on 1" in capsys.readouterr().err
