@@ -17,7 +17,7 @@ BUDGETS = {
     "kernels": 5704,
     "models": 6015,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2629,
+    "refimpl/cli": 2633,
     "refimpl/collectives": 4905,
     "refimpl/conformance": 8123,
     "refimpl/enclosure": 1068,
@@ -33,8 +33,8 @@ BUDGETS = {
     "refimpl/svm": 164,
     "refimpl/torch": 1881,
     "refimpl/training": 7359,
-    "refimpl/transport": 3826,
-    "tests": 43426,
+    "refimpl/transport": 3827,
+    "tests": 43428,
 }
 
 

@@ -37,16 +37,17 @@ LINE_RATE = {"cluster": 0.97, "cluster-hierarchical": 0.95}
 def add(parser):
     """Add the options."""
     parser.add_argument("bench", choices=BENCHES)
-    parser.add_argument("--seconds", type=seconds, metavar="S", help="time for each race (default: as its noise asks)")
+    parser.add_argument("--seconds", type=seconds, metavar="S",
+                        help="time for each comparison (default: longer if times are noisy)")
     parser.add_argument("--rounds", type=whole(), metavar="N",
-                        help="interleaved rounds, of which the median counts")
+                        help="number of rounds in turns; the median counts")
     parser.add_argument("--cluster", action="store_true",
                         help="allreduce, training, torch: on an emulated cluster at 200 Mbit/s")
     parser.add_argument("--rates", type=listed, metavar="RATE,RATE,...",
-                        help="allreduce: on emulated machines whose cards differ, a rate for each; 16 MiB")
-    parser.add_argument("--quick", action="store_true", help="torch: small models, two ranks, to see that it runs")
+                        help="allreduce of 16 MiB: on emulated machines with these rates")
+    parser.add_argument("--quick", action="store_true", help="torch: small models on two ranks, to check that it runs")
     parser.add_argument("--device", choices=["cpu", "cuda"],
-                        help="allreduce: on GPUs, our schedules over NCCL's send and receive beside NCCL's own sum")
+                        help="allreduce: on GPUs, our schedules over NCCL's messages beside NCCL's own sum")
     parser.add_argument("--sizes", nargs="+", type=_bytes, metavar="SIZE", help="allreduce: e.g. 64KiB 16MiB")
     parser.add_argument("--output", type=nonempty, metavar="DIR", help="gpu: where the report goes, as JSON and text "
                         "(default runs/bench-gpu)")

@@ -1,4 +1,4 @@
-"""Hold an implementation's numbers against ours, and name the bug."""
+"""Compare an implementation's numbers with exact ones, and name the bug."""
 
 import json
 from functools import partial
@@ -7,7 +7,7 @@ from pathlib import Path
 from refimpl.cli.asked.values import file, nonempty, seconds, whole
 from refimpl.conformance.traces.golden import NAMES
 
-HELP = "hold any implementation's numbers against ours, and name the bug"
+HELP = "compare any implementation's numbers with exact ones, and name the bug"
 REFUSALS = (ValueError, OSError)
 
 
@@ -27,17 +27,18 @@ def add(parser):
                       help="JSON of cases that are known to fail, and why")
     run_.add_argument("--timeout", type=seconds, metavar="S",
                       help="seconds after which a case counts as hanging (default 60)")
-    action("manifest", help="print the vocabulary of the semantics manifest, and an example")
+    action("manifest", help="explain every field and value of the manifest, and print an example")
     cases = action("cases", help="list the cases")
     cases.add_argument("--ranks", type=whole(), metavar="N", help="default 4")
-    export = action("export", help="write a golden trace, or what an implementation begins from, as files")
+    export = action("export", help="write a golden trace as files, or the part with which an implementation begins")
     export.add_argument("trace", help=" or ".join(NAMES))
-    export.add_argument("--stage", metavar="STAGE", help="only what one that joins there begins from: model (inputs), "
-                        "aggregate (local gradients) or update (aggregated gradients); default: everything")
+    export.add_argument("--stage", metavar="STAGE", help="write only what a computation needs that "
+                        "begins at this stage: model (inputs), aggregate (local gradients) or update (aggregated "
+                        "gradients); default: everything")
     export.add_argument("--precision", metavar="P", help="float32 (default: canonical bits) or float64 (the truth)")
     export.add_argument("--out", type=nonempty, metavar="PATH",
                         help="write PATH.json and PATH.safetensors (default: its name)")
-    check = action("check", help="hold another implementation's trace against ours")
+    check = action("check", help="compare another implementation's trace with ours")
     check.add_argument("trace", type=nonempty, metavar="THEIR_TRACE",
                        help="the manifest (.json); its .safetensors lies beside it")
     for each, judged in ((run_, "cases"), (check, "stages")):

@@ -19,15 +19,16 @@ ABOUT = {
                  "Run the paper's experiment on an emulated cluster: tables, plots and a written comparison with the "
                  "paper.",
                  "small clusters and few steps: a few minutes"),
-    "consistency": ("consistencies beside each other, with a straggler: throughput, staleness, loss",
+    "consistency": ("compare consistencies, with and without a straggler: throughput, staleness, loss",
                     "Train without barriers, with and without a straggler: throughput, staleness, bytes, loss; a "
                     "report with pictures.", "few steps, once: three minutes"),
-    "mesh": ("hybrid data and model parallelism beside SplitBrain and Das et al.",
-             "Measure and predict hybrid data and model parallelism beside SplitBrain and Das et al.; a report with "
-             "each part.", "small clusters and few steps"),
-    "trees": ("packed trees on all allocations of a DGX-1, beside rings and Blink's figures",
+    "mesh": ("data and model parallelism together, compared with SplitBrain and Das et al.",
+             "Measure and predict data and model parallelism together, and compare with SplitBrain and Das et al.; "
+             "the report has a section for each part.", "small clusters and few steps"),
+    "trees": ("packed trees on all allocations of a DGX-1, compared with rings and Blink's figures",
               "Pack trees into every allocation of a DGX-1P and a DGX-1V, compare them with the best rings, and sum "
-              "over emulated machines that are wired so.", "allocations of at most 5 GPUs; 3 over machines"),
+              "over emulated machines that are connected like some of them.",
+              "allocations of at most 5 GPUs; 3 over machines"),
     "channel": ("a tensor channel beside gRPC and MPI's messages",
                 "Send tensors of 8 B to 64 MiB through a tensor channel, by MPI's messages and by gRPC, on one machine "
                 "and between two emulated ones.", "three sizes, few turns"),

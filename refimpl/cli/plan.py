@@ -71,7 +71,7 @@ def run(given: dict) -> int:
         print_slots(rows_of_table(slots))
     if path:
         named = f"--model {model}" if is_own(model) else model
-        print(f"The plan: {path}. Follow it, edited or not: train {named} --microbatches "
+        print(f"The plan is in {path}; you may edit it. Train with it: train {named} --microbatches "
               f"{chosen.plan.microbatches} --plan {path}, on {chosen.plan.ranks} ranks")
     return 0
 
@@ -139,10 +139,10 @@ def print_table(model: str, chosen):
 
     out = console(160)
     out.print(_variables(model, chosen), _architectures(chosen))
-    carried = ("go through the card that has most of them, in and out" if len(chosen.network.machines) > 1
-               else "go from rank to rank, all of them together")
-    out.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take if the variable had "
-              f"that strategy and the others theirs; MB {carried}.", highlight=False)
+    carried = ("are counted at the card that carries the most, in and out" if len(chosen.network.machines) > 1
+               else "are those of all ranks together")
+    out.print(f"{headline(chosen)}. A time is predicted for the exchanges of a whole step in which this variable has "
+              f"this strategy and all others keep theirs; MB {carried}.", highlight=False)
     if any("reduce-scatter" in f.candidates for f in chosen.forecasts):
         out.print("Of dense variables, allgather is reduce-scatter, update, allgather (--shard-optimizer).")
     out.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
@@ -158,8 +158,9 @@ def print_slots(rows):
                        [(name, phase, kind, form, f"{count:,}", f"{largest:,}", f"{nbytes:,}", f"{1e3 * seconds:,.4g}")
                         for name, phase, kind, form, count, largest, nbytes, seconds in rows],
                        ("variable", "phase", "kind", "form")))
-    out.print("A slot is of a pair of ranks. Static: the plan fixes the shape; n + 16 bytes. Bounded: few rows at most; "
-              "n + 24. Dynamic: the slot says the shape, and the reader fetches the tensor; n + 48.", highlight=False)
+    out.print("Each slot is for one pair of ranks. A tensor has n bytes. Static: the plan fixes the shape; n + 16 "
+              "bytes. Bounded: at most 1 MiB of rows; n + 24. Dynamic: the slot holds the shape, and the reader "
+              "fetches the tensor; n + 48.", highlight=False)
 
 
 def print_stragglers(predictions, compute: float, slow, chosen):
@@ -170,10 +171,10 @@ def print_stragglers(predictions, compute: float, slow, chosen):
              f"{p.nbytes / p.applied / 1e6:,.4g}") for p in predictions]
     out.print(table_of("training without barriers, predicted",
                        ("consistency", "steps/s", "x synchronous", "staleness", "MB a step"), rows, ("consistency",)))
-    out.print(f"{chosen.plan.ranks} workers, which compute for {compute:g} s in a step{slowly}. Steps/s: applied, of "
-              "all workers together, while all are at work. Staleness: updates between a worker's pull and its push. A "
-              f"worker's step moves {predictions[0].nbytes:,.0f} bytes between ranks; MB a step counts those of "
-              "dropped pushes, too. There is no local aggregation.", highlight=False)
+    out.print(f"{chosen.plan.ranks} workers compute for {compute:g} s in each step{slowly}. Steps/s: applied steps "
+              "of all workers together, while all of them work. Staleness: updates between a worker's pull and its "
+              f"push. A worker's step moves {predictions[0].nbytes:,.0f} bytes between ranks; MB a step also counts "
+              "dropped pushes. There is no local aggregation.", highlight=False)
 
 
 def _variables(model, chosen):

@@ -92,7 +92,7 @@ def _on_links(name, leaves, elements, itemsize, machines, measured):
     network = GraphNetwork(links, unit, measured.latency, measured.reduction, measured.overhead)
     best, predicted, canonical = _fastest((*ALGORITHMS, CANONICAL_TREES + name), leaves, elements, itemsize, network)
     if best is None:
-        raise ValueError(f"{wish}: no canonical algorithm keeps to these links, and no trees were packed for {leaves} "
+        raise ValueError(f"{wish}: no canonical algorithm uses only these links, and no trees were packed for {leaves} "
                          "microbatches; name trees:NETWORK, which adds in another order")
     lines = [_reason(best, predicted, canonical, elements * itemsize, network), *_matrix(measured)]
     lines += [f"link {a} to {b} carries {part / unit:.2f} of what {name} says: correct the network, or look at the cable"
@@ -122,7 +122,7 @@ def _differ(network) -> bool:
 def _one_machine(ranks, shared_memory) -> str:
     many = f"all {ranks} ranks share one machine" if ranks > 1 else "there is one rank"
     if not shared_memory:
-        return f"allreduce auto: direct, as messages: {many}, whose memory is not to be used; canonical"
+        return f"allreduce auto: direct, as messages: {many}, but shared memory is switched off; canonical"
     return f"allreduce auto: direct, through shared memory: {many}, nothing is sent; canonical"
 
 
@@ -145,7 +145,7 @@ def _reason(best, predicted, canonical, size, network) -> str:
 def _matrix(network) -> list[str]:
     """Return lines with the measured rate of each link."""
     rows = ["  " + "".join(f"{speed / 125e3:8.4g}" if speed else "       -" for speed in row) for row in network.links]
-    return ["links, Mbit/s, a row for each machine that sends:", *rows]
+    return ["rate of each link in Mbit/s, with a row for each machine that sends:", *rows]
 
 
 def _speeds(bandwidths) -> str:

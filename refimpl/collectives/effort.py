@@ -69,6 +69,6 @@ def require(what: str, ranks: int, effort_of, seconds: float = PATIENCE):
     """
     if effort_of(ranks).part_of(seconds) > 1:
         most = bisect_right(range(1, ranks), 1, key=lambda fewer: effort_of(fewer).part_of(seconds))
-        raise ValueError(f"{what} on {ranks} ranks would take about {effort_of(ranks)}; the most here are "
-                         f"{seconds:g} s and {memory() / 2**30:,.0f} GiB: "
-                         + (f"{most} ranks" if most else "not even 1 rank, so ask for less of the rest"))
+        raise ValueError(f"{what} on {ranks} ranks would take about {effort_of(ranks)}; the limit is "
+                         f"{seconds:g} s and {memory() / 2**30:,.0f} GiB, which is enough for "
+                         + (f"{most} ranks" if most else "no number of ranks: make the other sizes smaller"))

@@ -195,6 +195,6 @@ def _reason(found: Forecast) -> str:
     if not found.sparse or found.crossing is None:
         return told
     if found.crossing > 1:
-        return f"whole is slower at any α; {told}"
+        return f"sending it whole is slower at any α; {told}"
     sign = ">" if found.alpha > found.crossing else "<"
     return f"α {found.alpha:.3g} {sign} {found.crossing:.3g}, from where on whole is faster; {told}"

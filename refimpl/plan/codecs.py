@@ -41,10 +41,10 @@ def check_codecs(plan: Plan, variables, device: str = "cpu"):
         told = f"--codec {v.name}={strategy.codec}"
         strategy.coding.check(v, plan.microbatches)
         if strategy.coding.scaled and plan.on_mesh.model > 1:
-            raise ValueError(f"{told}: ranks that share a layer would scale their parts apart; leave --mesh out, or "
+            raise ValueError(f"{told}: each part of a layer that is cut would get its own scale; leave --mesh out, or "
                              "say bf16")
         if strategy.coding.feedback and strategy.name != "elements":
-            raise ValueError(f"{told}: what it picks goes to all ranks by the strategy elements, not by "
+            raise ValueError(f"{told}: only the strategy elements carries what this codec picks, not "
                              f"{strategy.name}: leave --mesh out, or say elements in the plan")
         if strategy.coding.by_tree and _sums(strategy, v) and not prove(plan.schedule()).canonical:
             raise ValueError(f"{told} rounds at every node of the microbatch tree, and --allreduce {plan.allreduce} "

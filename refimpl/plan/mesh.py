@@ -78,7 +78,7 @@ def with_mesh(plan, variables, text: str | None):
     if whole := [v for v in cut if v.blocks % mesh.model]:
         most = min(v.blocks for v in cut)
         possible = [f"{plan.ranks // k}x{k}" for k in range(1, most + 1) if most % k == 0 and plan.ranks % k == 0]
-        more = "" if mesh.model & (mesh.model - 1) else ", or the model more blocks (--set blocks=S)"
+        more = "" if mesh.model & (mesh.model - 1) else ", or give the model more blocks (--set blocks=S)"
         raise ValueError(f"--mesh {text}: {mesh.model} ranks cannot share the {whole[0].blocks} column blocks of "
                          f"{whole[0].name!r} evenly; with {plan.ranks} ranks give {', '.join(possible)}{more}")
     columns = strategy_of("columns", False)
@@ -99,17 +99,17 @@ def check_mesh(plan, variables):
     for name, members in ((v.name, plan.strategies[v.name].members) for v in cut):
         if members != mesh.model:
             raise ValueError(f"plan: {name} is cut over {members} ranks, and a group of the mesh {mesh} has "
-                             f"{mesh.model}: let them agree")
+                             f"{mesh.model}: make the two numbers equal")
     if not cut:
-        raise ValueError(f"plan: the mesh is {mesh}, and no variable's strategy is columns: cut one, or say "
+        raise ValueError(f"plan: the mesh is {mesh}, but no variable has the strategy columns: cut one, or say "
                          f"{plan.ranks}x1")
     if plan.microbatches % plan.ranks:
-        raise ValueError(f"on the mesh {mesh} every rank brings as many microbatches as each other to its group: "
-                         f"{plan.microbatches} do not divide by {plan.ranks} ranks; give --microbatches "
+        raise ValueError(f"on the mesh {mesh} all ranks must have equally many microbatches: "
+                         f"{plan.microbatches} cannot be divided by {plan.ranks} ranks; give --microbatches "
                          f"{' or '.join(map(str, nearest(plan.microbatches, plan.ranks)))}")
     if plan.architecture == "ps":
-        raise ValueError(f"the mesh {mesh} goes with --architecture allreduce, hybrid or auto, not ps: what is cut lies "
-                         "on the ranks themselves")
+        raise ValueError(f"the mesh {mesh} goes with --architecture allreduce, hybrid or auto, not ps: the parts of "
+                         "a layer stay on the ranks of a group, not on a server")
     _check_chain(cut)
     return plan
 
@@ -129,8 +129,8 @@ def _check_chain(cut):
                              f"cut both variables of {layer}, or none")
     for above, below in zip(weights, weights[1:]):
         if below.shape[1] != above.shape[0]:
-            raise ValueError(f"plan: {above.name} and {below.name} are cut into columns, and what is between them is "
-                             "not: cut layers that follow each other")
+            raise ValueError(f"plan: {above.name} and {below.name} are cut into columns, but a layer between them "
+                             "is not: cut layers that follow each other")
 
 
 def cut_of(plan, variables) -> list:

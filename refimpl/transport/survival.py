@@ -105,8 +105,9 @@ class SurvivingCommunicator(Communicator):
         if not goes_on(living, self.machines):
             gone = [self.starters[rank] for rank in range(self.size) if rank not in living]
             raise CutOff(f"{ranks_named(gone)} cannot be reached, and no rank of some machines is left: they have died, "
-                         "or a cable is cut and they go on. Only more than half of the ranks go on, or half of them with "
-                         f"the lowest one. {ranks_named(self.starters[rank] for rank in living).capitalize()} would be "
+                         "or a cable is cut and they go on. Only a side with more than half of the ranks, or with half "
+                         "of them and the lowest rank, may go on. "
+                         f"{ranks_named(self.starters[rank] for rank in living).capitalize()} would be "
                          "too few, so this side ends")
         machines = (tuple(living.index(rank) for rank in ranks if rank in living) for ranks in self.machines)
         return SurvivingCommunicator(mpi, tuple(ranks for ranks in machines if ranks), self.signs.timeout,

@@ -27,7 +27,7 @@ def test_a_plan_is_printed_and_written(tmp_path, capsys):
     assert main(TINY) == 0
     said = capsys.readouterr().out
     assert "softmax_weight" in said and "at the owner" in said and "exchanges of a step" in said
-    assert "MB go through the card" in said
+    assert "MB are counted at the card" in said
 
 
 def test_a_model_that_names_its_layers_gets_their_table(capsys):
@@ -52,7 +52,7 @@ def test_trainings_without_barriers_are_predicted(capsys):
     served = [*TINY, "--architecture", "ps"]
     assert main([*served, "--compute", "1", "--slow-rank", "2=3x", "--rate", "10gbit"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "6 workers, which compute for 1 s in a step, rank 2 3 times as long" in said
+    assert "6 workers compute for 1 s in each step, rank 2 3 times as long" in said
     assert "│ synchronous │" in said and "│ bounded:2 │" in said
     assert main([*served, "--slow-rank", "2=3x", "--rate", "10gbit", "--json"]) == 0  # 0.1 s
     found = {each["consistency"]: each for each in json.loads(capsys.readouterr().out)["without_barriers"]}

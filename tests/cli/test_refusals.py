@@ -73,7 +73,7 @@ COLLECTIVES = [
       for name in ("all", "ring", "direct", "double-tree", "hierarchical")),
     ("collectives simulate ring --ranks 100000", "12244 ranks"),
     (f"collectives simulate ring --ranks 4 --segments {HUGE}", f"in {HUGE} segments on 4 ranks would take"),
-    (f"collectives show ring --ranks 4 --microbatches {HUGE}", "ask for less of the rest"),
+    (f"collectives show ring --ranks 4 --microbatches {HUGE}", "make the other sizes smaller"),
     *((f"collectives {action} --ranks={ranks}", "is not a whole number of at least 1")
       for action in ("show ring", "simulate ring", "exactness") for ranks in (0, -1, "nan", "")),
     (f"collectives show hierarchical --ranks 4 --machines {HUGE}", "give sizes that add up to 4"),
@@ -147,10 +147,10 @@ def test_what_readme_simulates_is_at_a_glance():
 
 
 def test_the_most_that_is_named_is_the_most():
-    with pytest.raises(ValueError, match="the most here are 60 s and .* GiB: 584 ranks"):
+    with pytest.raises(ValueError, match="the limit is 60 s and .* GiB, which is enough for 584 ranks"):
         require("to show it", 10**9, lambda ranks: of_proof("ring", ranks))
     require("to show it", 584, lambda ranks: of_proof("ring", ranks))
     with pytest.raises(ValueError, match="about 60.1 s"):
         require("to show it", 585, lambda ranks: of_proof("ring", ranks))
-    with pytest.raises(ValueError, match="GiB of memory.*not even 1 rank"):
+    with pytest.raises(ValueError, match="GiB of memory.*enough for no number of ranks"):
         require("it", 1, lambda ranks: Effort(0, 1 + memory() * ranks))

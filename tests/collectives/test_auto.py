@@ -53,7 +53,7 @@ def test_trees_are_taken_where_cards_differ_and_keep_the_bits():
     links = tuple(tuple(min(a, b) * (i != j) for j, b in enumerate(rates)) for i, a in enumerate(rates))
     measured = Network(in_blocks(4, 1), 50e-6, rates, rates, links=links)
     choice = choose_algorithm(8, 1 << 22, 4, in_blocks(4, 1), measured)
-    assert choice.reason.endswith("""links, Mbit/s, a row for each machine that sends:
+    assert choice.reason.endswith("""rate of each link in Mbit/s, with a row for each machine that sends:
          -     192   100.8     200
        192       -   100.8     192
      100.8   100.8       -   100.8

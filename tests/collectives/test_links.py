@@ -193,7 +193,7 @@ def test_values_that_prove_nothing_are_not_believed(monkeypatch):
     ({"ranks": 2, "links": [["both", 0, 1, -2.5]]}, "has rate -5/2"),
     ({"ranks": 2, "switches": 1, "links": [["both", 0, 2, 2], [1, 2, 1], [2, 1, 2]]}, "3 comes into switch 2 and 4 go"),
     ({"ranks": 2, "links": [["both", 0, 2, 1]]}, "link 0 to 2: nodes are 0 to 1"),
-    ({"ranks": 1, "links": []}, "1 rank: there is nobody to send to"),
+    ({"ranks": 1, "links": []}, "1 rank: a network has 2 ranks or more"),
     ({"links": []}, "is no network: it should read"), ({"ranks": 2, "links": [[0, 1]]}, "is no network"),
 ])
 def test_a_network_that_is_none_is_refused(tmp_path, capsys, found, says):

@@ -60,7 +60,7 @@ def test_picked_elements_travel_alike_under_every_architecture(options):
 def test_where_picked_elements_do_not_fit_they_are_refused():
     plan = make_plan(VARIABLES, "hybrid", 4, 4, codec={"dense": "topk:0.01"})
     as_sums = plan.replaced({"weight": Allreduce(codec="topk:0.01")})
-    with pytest.raises(ValueError, match="weight=topk:0.01: what it picks goes to all ranks by the strategy elements"):
+    with pytest.raises(ValueError, match="weight=topk:0.01: only the strategy elements carries"):
         check_codecs(as_sums, VARIABLES)
     with pytest.raises(ValueError, match="and bf16 picks nothing: say codec topk:RATIO"):
         GatheredElements(codec="bf16").check(VARIABLES[1], 4)

@@ -29,7 +29,7 @@ class Links:
             if rate <= 0:
                 raise ValueError(f"{self.name}: link {a} to {b} has rate {rate}: leave it out, or give it one above 0")
         if self.ranks < 2:
-            raise ValueError(f"{self.name}: {self.ranks} rank{'s' * (self.ranks != 1)}: there is nobody to send to")
+            raise ValueError(f"{self.name}: {self.ranks} rank{'s' * (self.ranks != 1)}: a network has 2 ranks or more")
         for switch in range(self.ranks, nodes):
             into, out = self.into({switch}), self.out_of({switch})
             if into != out:

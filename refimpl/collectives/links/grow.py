@@ -52,7 +52,7 @@ def _next_link(ranks, left, tree, others):
             if a == x and capacity and y not in tree.ranks:
                 if weight := min(tree.weight, capacity, _room(ranks, left, x, y, others)):
                     return (x, y), weight
-    raise ValueError(f"the tree of ranks {tree.ranks} cannot grow: the links do not hold so many trees")
+    raise ValueError(f"the tree of ranks {tree.ranks} cannot grow: the links have no capacity left for it")
 
 
 def _room(ranks, left, x, y, others) -> int:

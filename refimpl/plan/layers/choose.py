@@ -64,7 +64,7 @@ def _reason(layer, ranks, groups, exact, sent) -> str:
     told = (f"cut over {ranks // groups} it sends {float(sent(groups) / sent(ranks)):.3g} x what it sends whole"
             if groups < ranks else "")
     if exact == groups:
-        return told or "whole it sends least: cut over two it would send " + (
+        return told or "it sends least if it is whole: cut over two ranks it would send " + (
             f"{float(sent(ranks // 2) / sent(ranks)):.3g} x as much" if ranks % 2 == 0 else "more")
     why = ("convolutions are not cut here" if not layer.connected
            else f"{layer.blocks} column block{'s' * (layer.blocks > 1)} cannot be shared out so")

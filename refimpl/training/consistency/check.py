@@ -16,7 +16,7 @@ def check_consistency(options, plan: Plan, microbatches: int, device: str):
     """
     rule, ranks = options.consistency, plan.ranks
     if plan.consistency != rule:
-        raise ValueError(f"the plan's consistency is {plan.consistency}, the options say {rule}: let them agree")
+        raise ValueError(f"the plan's consistency is {plan.consistency}, the options say {rule}: give both the same")
     if nobody := [rank for rank in options.slow_rank if int(rank) >= ranks]:
         raise ValueError(f"--slow-rank {nobody[0]}: there are ranks 0 to {ranks - 1}")
     if is_decentralised(rule):
@@ -68,14 +68,14 @@ def _check_served(options, plan):
 
 def _check_no_mesh(options, plan):
     if plan.on_mesh.model > 1:
-        raise ValueError(f"--consistency {options.consistency} goes with no mesh, whose groups wait for each other in "
-                         f"every round: leave out --mesh, or say {plan.ranks}x1")
+        raise ValueError(f"--consistency {options.consistency} cannot be used on a mesh, because its ranks wait for "
+                         f"each other in every round: leave out --mesh, or say {plan.ranks}x1")
 
 
 def _check_replicas(options, plan):
     if options.correction != "none":
-        raise ValueError(f"--correction {options.correction} is for gradients that come late to a server, and with "
-                         f"--consistency {options.consistency} there is none: leave it out")
+        raise ValueError(f"--correction {options.correction} is for gradients that come late to a server, but "
+                         f"--consistency {options.consistency} has no server: leave it out")
     _check_no_mesh(options, plan)
     away = [name for name, strategy in plan.strategies.items() if not strategy.replicated or strategy.owners]
     if away:
@@ -86,14 +86,14 @@ def _check_replicas(options, plan):
 
 def _check_options(options, ranks, microbatches, device):
     for wrong, words in (
-            (options.clip_norm is not None, "the gradients' norm, which --clip-norm needs, is of all workers' "
-                                            "gradients together: say --clip-norm none"),
+            (options.clip_norm is not None, "--clip-norm needs the norm of all workers' gradients together, "
+                                            "which no rank knows: say --clip-norm none"),
             (options.optimizer in LAYERWISE, f"{options.optimizer} needs norms of whole variables in each update: say "
                                              "--optimizer momentum or adam"),
             (options.scale_rate is not None, "an update has the gradients of some workers only: leave --scale-rate out"),
             (not options.average_sparse, "an update has the gradients of some workers only: leave --sum-sparse out"),
             (options.search_partitions, "--search-partitions times steps that all ranks do together: leave it out"),
-            (options.overlap, "every worker's exchanges go on beside the others' computation anyway: leave --overlap "
+            (options.overlap, "without barriers exchanges always run while others compute: leave --overlap "
                               "out"),
             (device != "cpu", "ranks keep and send arrays of the host: say --device cpu"),
             (ranks > microbatches, f"{ranks} workers share {microbatches} microbatches, and each needs one: give "

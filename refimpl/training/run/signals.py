@@ -67,8 +67,8 @@ class Signals:
 
     def _go_on(self, number, _):
         """Say that a signal which was ignored from the start, as nohup does, has come."""
-        os.write(2, f"refimpl: {signal.Signals(number).name} came and is ignored, as whoever started this has asked "
-                    f"for (nohup); the training goes on: {on_disk(self.directory)}\n".encode())
+        os.write(2, f"refimpl: {signal.Signals(number).name} came and is ignored, because the program was started "
+                    f"so (nohup); the training goes on: {on_disk(self.directory)}\n".encode())
 
 
 def stop(trainer):

@@ -59,7 +59,7 @@ def _opened(comm, wanted):
         return ChannelMessages(comm, WAYS[way].open(comm, slots_between(comm.machines, within)))
 
     if wanted != "auto":
-        return make(wanted), f"channel {wanted}, as asked for, carries what exchanges move; an allreduce stays as it is"
+        return make(wanted), f"channel {wanted}, as --channel says; an allreduce keeps its own messages"
     times, ways = {NONE: _seconds(comm, comm.host_transport)}, {}
     for way in WAYS if comm.size > 1 else ():
         if way == "shared" and not any(len(ranks) > 1 for ranks in comm.machines):

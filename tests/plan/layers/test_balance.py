@@ -103,6 +103,6 @@ def test_each_layer_gets_a_mode_and_a_reason():
     assert found["pixels"].exact == 32 and "convolutions are not cut here" in found["pixels"].reason
     assert "1 column block cannot" in found["uncut"].reason and "G = 2 would send" in found["narrow"].reason
     assert found["wide"].hybrid == ring_volume(wide, 64, 256, 2).total < found["wide"].cut < found["wide"].whole
-    assert "cut over two it would send" in found["few"].reason
+    assert "cut over two ranks it would send" in found["few"].reason
     assert choose_layer(wide, 64, 4).mode == "model" and choose_layer(wide, 1, 256).reason == "one rank sends nothing"
     assert choose_layer(wide, 3, 256).hybrid is None

@@ -123,8 +123,8 @@ def meeting(text: str, ranks: int, steps: int) -> Meeting:
     if not (number.isdecimal() and int(number) >= 1):
         raise ValueError(f"consistency {text}: {takes[1:]} must be a whole number, from 1 on")
     if name == "easgd" and 0 < steps < int(number):
-        raise ValueError(f"consistency {text}: in {steps} steps nobody would meet, and the centre, which is the "
-                         f"answer, would stay where it began: give a PERIOD of at most {steps}")
+        raise ValueError(f"consistency {text}: in {steps} steps the replicas would never move the centre, "
+                         f"which is the result: give a PERIOD of at most {steps}")
     return MEETINGS[name](ranks, steps, int(number))
 
 

@@ -22,8 +22,8 @@ def schedule_of(plan: Plan) -> Schedule:
     """
     schedule = replace(plan, microbatches=plan.ranks).schedule()
     if not prove(schedule).canonical:
-        raise ValueError(f"allreduce {plan.allreduce} adds up {plan.ranks} replicas in an order of its own, and what "
-                         "they come to would depend on it: say --allreduce direct")
+        raise ValueError(f"allreduce {plan.allreduce} adds up {plan.ranks} replicas in another order than the tree's, "
+                         "and the result would depend on it: say --allreduce direct")
     return schedule
 
 
