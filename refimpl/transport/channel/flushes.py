@@ -1,10 +1,10 @@
 """Flushes of MPI's one-sided access, each of which ends: in time, or with the job and the name of who is missing.
 
 A flush returns when its target has let all puts in. Where one-sided access is only emulated (TCP), the target must call
-MPI for that, and nothing reaches into a flush meanwhile. MPI has no flush that can be tested: the request of an ``Rput``
-is complete as soon as its array may be written again. A request that fetches something afterwards does not tell, either:
-between emulated machines MPICH 5.0.2 answers it before it lets the put in, and Open MPI 5.0.11 waits within its test.
-So a thread watches, which can do no more than end this rank.
+MPI for that, and nothing reaches into a flush meanwhile. MPI has no flush that can be tested: the request of an
+``Rput`` is complete as soon as its array may be written again. A request that fetches something afterwards does not
+tell, either: between emulated machines MPICH 5.0.2 answers it before it lets the put in, and Open MPI 5.0.11 waits
+within its test. So a thread watches, which can do no more than end this rank.
 """
 
 import os

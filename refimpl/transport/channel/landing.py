@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from mpi4py import MPI
 
+from refimpl.transport.channel.dynamic import PostedPayloads
 from refimpl.transport.channel.slots import WORD, Channel
 
 TAG = 1 << 14
@@ -53,14 +54,21 @@ class LandingChannel(Channel):
             self.messages[slot.name] = _Message(memory, memoryview(memory[:WORD].view(np.int64)),
                                                 memory[WORD:].view(slot.dtype).reshape(slot.shape), sends)
 
+    def make_payloads(self):
+        return PostedPayloads(self, {name: tag + len(self.slots) for name, tag in self.tags.items()})
+
     def is_free(self, name, number):
         return self.requests[name].Test()
+
+    def space(self, name):
+        return self.messages[name].tensor
 
     def write(self, name, array, number):
         message, synchronous = self.messages[name], number % AHEAD == 0
         message.number[0] = number
         if array.shape == message.tensor.shape:
-            message.tensor[...] = array
+            if array is not message.tensor:  # see ``room``
+                message.tensor[...] = array
             self.requests[name] = message.sends[synchronous]
             self.requests[name].Start()
             return

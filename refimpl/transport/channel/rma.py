@@ -8,6 +8,7 @@ the target calls MPI (see ``flushes``).
 import numpy as np
 from mpi4py import MPI
 
+from refimpl.transport.channel.dynamic import AttachedPayloads
 from refimpl.transport.channel.flushes import Flushes
 from refimpl.transport.channel.slots import WORD, Channel
 from refimpl.transport.shared_memory import aligned
@@ -23,7 +24,7 @@ class RmaChannel(Channel):
 
     def make(self):
         ends = [0] * self.comm.size
-        self.signals, self.credits = {}, {}
+        self.signals, self.credits, self.spaces = {}, {}, {}
         for name, slot in self.slots.items():
             self.signals[name], self.credits[name] = ends[slot.reader], ends[slot.writer]
             ends[slot.reader] += 2 * WORD + aligned(slot.nbytes)
@@ -37,6 +38,9 @@ class RmaChannel(Channel):
         self.window.Lock_all()
         self.flushes = Flushes(self.window, self.comm.waiter)
         self.comm.together(lambda: self._read(0) if ends[self.comm.rank] else None)
+
+    def make_payloads(self):
+        return AttachedPayloads(self)
 
     def allocate(self, nbytes: int) -> MPI.Win:
         """Return a window with so many bytes of this rank. Collective."""
@@ -67,6 +71,11 @@ class RmaChannel(Channel):
             self.window.Put(np.array([len(array)]), reader, place + WORD)
         self.flush(reader, name)
         self._tell(reader, place, number, name)
+
+    def space(self, name):
+        if name not in self.spaces:
+            self.spaces[name] = np.empty(self.slots[name].shape, self.slots[name].dtype)
+        return self.spaces[name]
 
     def _tell(self, rank, place, number, name):
         self.window.Accumulate(np.array([number]), rank, place, MPI.REPLACE)

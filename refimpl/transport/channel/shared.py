@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels.atomics import LINE, raise_flag, wait_for_number
+from refimpl.transport.channel.dynamic import MappedPayloads
 from refimpl.transport.channel.slots import LAST, WORD, Channel, following
 from refimpl.transport.machines import machine_of
 from refimpl.transport.shared_memory import LOOK_AFTER, SharedWindow, aligned
@@ -64,7 +65,8 @@ class SharedChannel(Channel):
         if (place.words[_CREDIT] != number or number == LAST or array.shape != place.array.shape
                 or array.dtype is not place.array.dtype or place.bounded):
             return super().put_signal(name, array)
-        place.array[...] = array
+        if array is not place.array:  # see ``room``
+            place.array[...] = array
         self.counts[name] = number = number + 1
         raise_flag(place.signal, number)
         self.sent[name] += array.nbytes + WORD
@@ -72,10 +74,21 @@ class SharedChannel(Channel):
     def wait_signal(self, name):
         """See ``Channel``. In one Python frame, as ``put_signal``."""
         place = self.places[name]
+        if place.bounded:
+            return super().wait_signal(name)
         self.counts[name] = number = following(self.counts[name])
         if not wait_for_number(place.signal, number, self.looks, LOOK_AFTER):
             self._wait(self.has_come, name, number, self.slots[name].writer, "to be written")
-        return place.array[:place.words[_LENGTH]] if place.bounded else place.array
+        return place.array
+
+    def space(self, name):
+        return self.places[name].array
+
+    def tensor(self, name):
+        return self.places[name].array[:self.places[name].words[_LENGTH]]
+
+    def make_payloads(self):
+        return MappedPayloads(self)
 
     def is_free(self, name, number):
         return self.places[name].words[_CREDIT] == number  # what follows are writes, which no processor moves before
@@ -100,7 +113,7 @@ class SharedChannel(Channel):
         if place.bounded:
             place.array[:len(array)] = array
             place.words[_LENGTH] = len(array)
-        else:
+        elif array is not place.array:
             place.array[...] = array
         raise_flag(place.signal, number)
 

@@ -71,6 +71,24 @@ def test_static_tensors_arrive_and_numbers_wrap(comm, ring, way):
     assert sent_in_all(comm, channel) == comm.size * 6 * (40 + (8 if way is LandingChannel else 16))
 
 
+def test_a_tensor_formed_in_its_slot_arrives_and_waits_for_the_reader(comm, ring, way):
+    channel, mine, left = ring(way, (3, 2))
+    for number in range(AHEAD + 3):
+        channel.room(mine)[:] = 10 * comm.rank + number
+        channel.put_signal(mine, channel.room(mine))
+        assert (channel.wait_signal(left) == 10 * ((comm.rank - 1) % comm.size) + number).all()
+        if way is SharedChannel and number == 2:
+            comm.Barrier()
+            channel.comm.timeout = 0.3
+            with pytest.raises(SilentPeer, match="to be read"):
+                channel.room(mine)
+            channel.comm.timeout = 20.0
+            comm.Barrier()
+        channel.release(left)
+    beside = 8 if way is LandingChannel else 16
+    assert sent_in_all(comm, channel) == comm.size * (AHEAD + 3) * (48 + beside)
+
+
 def test_what_is_there_already_takes_few_python_frames(comm, ring):
     channel, mine, left = ring(SharedChannel, (1,))
     frames, tensor, note = [], np.ones(1), lambda frame, event, _: frames.append((event, frame.f_code.co_name))
