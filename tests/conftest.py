@@ -18,6 +18,7 @@ ONE_THREAD = ("OPENBLAS", "OMP", "MKL", "NUMBA")
 os.environ |= {f"{library}_NUM_THREADS": "1" for library in ONE_THREAD}  # read once, when NumPy or Numba is imported
 os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
 
+import gc  # noqa: E402
 import importlib  # noqa: E402
 import json  # noqa: E402
 import sys  # noqa: E402
@@ -143,6 +144,12 @@ def _is_for(size: int, item) -> bool:
     if size > FEW_RANKS or needed > FEW_RANKS:
         return FEW_RANKS < needed <= size
     return needed <= size and (enough is None or size in enough.args)
+
+
+def pytest_collection_finish():
+    """Leave what was imported and collected out of garbage collections, each of which would look at all of it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
