@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 import msgspec
 
 from models.data import is_source, load, source_names
+from models.data.growing import GrowingBatches
 from models.data.protocol import require_filled
 from models.own import build_own
 from models.registry import entry_of, is_own
@@ -22,6 +23,7 @@ class Recipe:
     "package.module:function" for a user's own model.  preset, sizes: of the model; sizes override the preset.
     microbatches: V.  microbatch_size: examples (in a text: streams) in each.  window: words of a stream in a step.
     heldout: the most held-out words or images to evaluate.
+    grow_batch: (factor, steps): microbatches hold factor times as many examples after so many steps, see ``GrowingBatches``.
     """
 
     model: str
@@ -33,6 +35,7 @@ class Recipe:
     microbatch_size: int = 8
     window: int = 20
     heldout: int = 20_000
+    grow_batch: tuple[int, int] | None = None
 
     def to_json(self) -> dict:
         """Return the fields as plain JSON values."""
@@ -57,6 +60,9 @@ def build(recipe: Recipe, seed: int):
     Raises ValueError (DataError for data), which says what is wrong and what to do.
     """
     entry = entry_of(recipe.model)
+    if recipe.grow_batch is not None and is_own(recipe.model):
+        raise ValueError("--grow-batch cuts the data of refimpl's models: for your own give data that grow, "
+                         "models.data.growing.GrowingBatches, or leave it out")
     built = build_own(entry.model, recipe, seed) if is_own(recipe.model) else _build_ours(entry, recipe, seed)
     require_addressable(built[0].variables)
     if not is_own(recipe.model) or is_source(recipe.data):
@@ -66,7 +72,11 @@ def build(recipe: Recipe, seed: int):
 
 def _build_ours(entry, recipe, seed):
     model, content = model_and_content(entry, recipe)
-    return model, *content.cut(recipe, seed)
+    data, heldout = content.cut(recipe, seed)
+    if recipe.grow_batch is not None:
+        data = GrowingBatches(lambda times: content.cut(
+            replace(recipe, microbatch_size=times * recipe.microbatch_size), seed)[0], *recipe.grow_batch)
+    return model, data, heldout
 
 
 def model_and_content(entry, recipe: Recipe):

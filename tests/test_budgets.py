@@ -15,13 +15,13 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 5704,
-    "models": 6015,
+    "models": 6076,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2633,
+    "refimpl/cli": 2643,
     "refimpl/collectives": 4905,
     "refimpl/conformance": 8123,
     "refimpl/enclosure": 1068,
-    "refimpl/experiments": 7122,
+    "refimpl/experiments": 7126,
     "refimpl/gradients": 754,
     "refimpl/jax": 440,
     "refimpl/notebook": 1697,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1881,
     "refimpl/training": 7359,
     "refimpl/transport": 4073,
-    "tests": 43544,
+    "tests": 43619,
 }
 
 

@@ -24,8 +24,9 @@ ABOUT_ONE = {  # files that are about one model, and are found by its name
     "refimpl/plain/layerwise.py", "refimpl/plain/scripted_clock.py",
     "refimpl/experiments/bench/training/modules.py", "refimpl/experiments/bench/training/works.py",
     "refimpl/experiments/touched.py"}  # how many words a text brings, by the model of the lessons
-OF_MODELS = *(f"models/{model}/" for model in MODELS), "refimpl/experiments/mesh/", "refimpl/experiments/trees/"
-"""Folders that are about models: the last is about networks with convolutions and layers that can be cut."""
+OF_MODELS = *(f"models/{model}/" for model in MODELS), "refimpl/experiments/mesh/", "refimpl/experiments/trees/", \
+    "refimpl/experiments/compression/"
+"""Folders that are about models: of networks with convolutions and layers that can be cut, of dense and sparse ones."""
 NAMED = re.compile(rf"(?<![a-z0-9])({'|'.join(MODELS)})(?![a-z0-9]|-benchmark)|LanguageModel|ConvNet|Vgg", re.IGNORECASE)
 
 

@@ -80,6 +80,9 @@ def add_training_options(parser: argparse.ArgumentParser):
     what.add_argument("--microbatch-size", type=whole(), metavar="B",
                       help=f"examples in a microbatch; for text, streams (default: {_defaults('microbatch_size')}, "
                            "else 8)")
+    what.add_argument("--grow-batch", type=_growth, metavar="FACTOR@N", help="every N steps make microbatches FACTOR "
+                      "times as large, in place of a falling rate: say --rate constant with it, e.g. 2@100 (default: "
+                      "they do not grow)")
     what.add_argument("--window", type=whole(), metavar="T",
                       help="for text: words of each stream in a step (default 20)")
     what.add_argument("--heldout", type=whole(0), metavar="N",
@@ -120,9 +123,9 @@ def add_mathematics(how):
                      "each node of the microbatch tree); integers:8, :16 or :32 (one scale for all ranks); "
                      "topk:RATIO (the largest elements; the rest later). Example: dense=bf16,sparse=bf16 (default: no "
                      "encoding)")
-    how.add_argument("--precision", choices=["bf16", "fp16"], help="lm, cnn: compute with values of 16 bits beside "
-                     "float32 masters, and with a dynamic scale of the loss; emulated by rounding on a CPU, so it is "
-                     "slower than float32 (default: float32)")
+    how.add_argument("--precision", choices=["bf16", "fp16"], help="compute with values of 16 bits beside float32 "
+                     "masters, and with a dynamic scale of the loss, if the model can; emulated by rounding on a CPU, so "
+                     "it is slower than float32 (default: float32)")
     how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default); cuda: "
                      "GPUs, one for each rank or shared; auto: GPUs if each rank finds one. GPUs give other bits than "
                      "CPUs")
@@ -266,6 +269,13 @@ def _codecs(text: str) -> dict[str, str]:
     if len({which for which, _, _ in found}) < len(found):
         raise argparse.ArgumentTypeError(f"{text!r} names something twice")
     return {which: codec for which, _, codec in found}
+
+
+def _growth(text: str) -> tuple[int, int]:
+    factor, at, steps = text.partition("@")
+    if not (at and factor.isdecimal() and steps.isdecimal() and int(factor) > 1 and int(steps)):
+        raise argparse.ArgumentTypeError(f"{text!r} should read FACTOR@N, a factor of 2 or more after N steps: 2@100")
+    return int(factor), int(steps)
 
 
 def _assignment(text: str):

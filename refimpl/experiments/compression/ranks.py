@@ -122,8 +122,8 @@ def _judged(comm, work, replica, heldout) -> float:
     replica.module.eval()
     sums = np.zeros(2)
     for step in range(min(HELDOUT_STEPS, heldout.steps_per_epoch)):
-        batch = heldout.microbatch(step, comm.rank)
-        sums += work.loss(replica.module, on_device(batch, replica.device)).item(), len(batch.targets)
+        if (batch := heldout.microbatch(step, comm.rank)) is not None:
+            sums += work.loss(replica.module, on_device(batch, replica.device)).item(), len(batch.targets)
     replica.module.train()
     loss, count = comm.share(sums, "evaluate").sum(axis=0)
     return loss / count

@@ -71,7 +71,7 @@ def with_precision(model, options, plan, device: str):
               if codec_of(s.codec).scaled or codec_of(s.codec).feedback}
     for refused, words in (
             (not hasattr(model, "half"), f"{type(model).__name__} does not round what its layers put out: only a model "
-                                         "with half (models/protocol.py) can, as lm and cnn; leave it out"),
+                                         "with half (models/protocol.py) can; leave it out"),
             (other, f"{other[:1]} is not float32: say --dtype float32"),
             (device != "cpu", "16 bits are emulated by rounding, on a CPU only: leave --device out"),
             (plan.on_mesh.model > 1, "layers that are cut over ranks are not rounded: leave --mesh out"),

@@ -20,6 +20,7 @@ from refimpl.torch.repeatable import seed
 from refimpl.torch.tensors import on_device
 
 SEED = 0
+ONE_BUCKET = 2**12  # MiB: larger than any model here
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,8 @@ class DdpReplica(Replica):
     """A rank's replica under DistributedDataParallel: its step is collective, with ``distributed`` joined.
 
     hook: "fp16" or "powersgd", PyTorch's hooks that encode gradients; "" for none.  alone: it trains by itself.
+    PowerSGD has one bucket: it begins an allreduce where another ends, and gloo pairs them by their order, which two
+    buckets make another one on each rank. Then all wait for ever.
     """
 
     def __init__(self, work: Work, data, rank: int = 0, hook: str = "", alone: bool = False):
@@ -163,8 +166,9 @@ class DdpReplica(Replica):
         super().__init__(work, data, rank)
 
     def spread_out(self):
-        spread = torch.nn.parallel.DistributedDataParallel(self.module, init_sync=False, forward_sync_buffers=False,
-                                                           gradient_as_bucket_view=True, process_group=self.group)
+        spread = torch.nn.parallel.DistributedDataParallel(
+            self.module, init_sync=False, forward_sync_buffers=False, gradient_as_bucket_view=True,
+            process_group=self.group, bucket_cap_mb=ONE_BUCKET if self.hook == "powersgd" else None)
         if self.hook == "fp16":
             spread.register_comm_hook(self.group, default_hooks.fp16_compress_hook)
         elif self.hook == "powersgd":
