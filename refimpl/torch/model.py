@@ -28,6 +28,10 @@ from refimpl.training.run.checkpoint import read_parameters
 from refimpl.training.run.whole import key_of_array, sha256_of
 
 
+MOST_ROWS = 1 << 22
+"""A table with more rows has no list of their places: 32 MiB are enough."""
+
+
 class TorchModel:
     """A ``torch.nn.Module`` as a ``models.Model``. Local.
 
@@ -59,6 +63,7 @@ class TorchModel:
         self.initial = dict(initial or {})
         self.variables = variables_of(self.parts, self.initial)
         self.calls, self.is_sum = 0, False  # computed microbatches; whether the loss is known to be a sum
+        self.lies_at: dict[str, torch.Tensor] = {}  # table -> of each row, its place in the rows pulled last
 
     def rows_needed(self, batch):
         """Return the rows that the batch looks up: table -> (k,) int64 sorted unique row numbers. Local."""
@@ -74,8 +79,7 @@ class TorchModel:
         xp, device = _home(dense, rows)
         needed = getattr(batch, "looked_up", None) or self.rows_needed(batch)
         values = self.bound.write(dense, device)
-        tables = {name: PulledRows(name, needed[name], to_tensor(rows[name]).requires_grad_())
-                  for name in self.parts.sparse}
+        tables = {name: self._pulled(name, needed, rows, device) for name in self.parts.sparse}
         given, gradients = on_device(batch, device), {}
         statistics, constants = self.bound.statistics(device), self.bound.constants(device)
         unchanged = Unchanged(self.parts, values, constants, given)
@@ -175,6 +179,13 @@ class TorchModel:
             raise ValueError("the training wrote no files (train was given no output), and the module has other values "
                              'than it ended with. Train with output="runs/mine", then load("runs/mine")')
 
+    def _pulled(self, name, needed, rows, device) -> PulledRows:
+        """Return a table's rows for a microbatch. What is known of those of the microbatch before is overwritten."""
+        count = self.parts.parameter(name).shape[0]
+        if name not in self.lies_at and device.type == "cpu" and count <= MOST_ROWS:
+            self.lies_at[name] = torch.zeros(count, dtype=torch.long)
+        return PulledRows(name, needed[name], to_tensor(rows[name]).requires_grad_(), self.lies_at.get(name))
+
     def _running(self, dense) -> dict:
         """Return the running statistics among a step's values, for a call that may write to them: buffer -> tensor."""
         return {v.name: to_tensor(dense[v.name]).clone() for v in self.variables if v.statistic}
@@ -210,8 +221,7 @@ class TorchModel:
 
     def _refuse_unrepeatable(self, total, needed, rows, batch, device):
         """Raise ValueError unless a second computation of the loss gives ``total``, to the bit."""
-        tables = {name: PulledRows(name, needed[name], to_tensor(rows[name]).requires_grad_())
-                  for name in self.parts.sparse}
+        tables = {name: self._pulled(name, needed, rows, device) for name in self.parts.sparse}
         with repeatable(batch.key, device), own_statistics(self.parts.norms):
             values = self.bound.constants(device) | self.bound.statistics(device)
             again = self.bound.call(on_device(batch, device), device, values, tables)
@@ -224,7 +234,7 @@ class TorchModel:
     def _refuse_mean(self, dense, needed, rows, batch, device):
         """Raise ValueError if the loss is a mean. It is checked once."""
         def total(one):
-            tables = {name: PulledRows(name, needed[name], to_tensor(rows[name])) for name in self.parts.sparse}
+            tables = {name: self._pulled(name, needed, rows, device) for name in self.parts.sparse}
             with repeatable(0, device), evaluating(self.module), torch.no_grad():
                 values = self.bound.constants(device) | self._running(dense)
                 return float(_checked(self.bound.call(on_device(one, device), device, values, tables)))

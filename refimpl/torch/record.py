@@ -42,7 +42,7 @@ class Recorder:
             if self.device == CPU:
                 raise
             found = self._run(batch, CPU)  # a batch with fewer look-ups runs on, into code that needs values
-        return {name: _unique(ids) for name, ids in found.items()}
+        return _unique_each(found)
 
     def _choose(self, batch):
         """Find with the first batch how many look-ups there are, and whether shapes suffice to find them."""
@@ -118,5 +118,15 @@ def _there(leaf, device):
     return leaf.to(device) if floats else leaf
 
 
-def _unique(ids):
-    return unique_ids(np.concatenate(ids)) if ids else np.empty(0, np.int64)
+def _unique_each(found) -> dict:
+    """Return table -> sorted unique ids. found: table -> list of arrays of ids.
+
+    Tables with the same look-ups, as a recommender's factors and weights, share the array, and what is made of it.
+    """
+    known, result = [], {}
+    for name, ids in found.items():
+        ids = np.concatenate(ids) if ids else np.empty(0, np.int64)
+        same = [unique for other, unique in known if np.array_equal(other, ids)]
+        result[name] = same[0] if same else unique_ids(ids)
+        known.append((ids, result[name]))
+    return result

@@ -18,11 +18,14 @@ class PulledRows:
     """The rows of one table that a microbatch pulled, with a note of those that it touched. Local.
 
     ids: (k,) int64 NumPy array, sorted, unique.  rows: (k, d) tensor.
+    lies_at: (rows of the table,) int64 tensor on the CPU, to be overwritten: quicker than a search; None: search.
     """
 
-    def __init__(self, name, ids, rows):
-        self.name, self.ids, self.rows = name, ids, rows
+    def __init__(self, name, ids, rows, lies_at=None):
+        self.name, self.ids, self.rows, self.lies_at = name, ids, rows, lies_at
         self.known = torch.from_numpy(ids).to(rows.device)
+        if lies_at is not None:
+            lies_at[self.known] = torch.arange(len(ids))
         self.touched = torch.zeros(len(ids), dtype=torch.bool, device=rows.device)
 
     def embedding(self, layer, input):
@@ -44,7 +47,10 @@ class PulledRows:
 
     def _places(self, ids, layer):
         ids = ids.long().contiguous()
-        places = torch.searchsorted(self.known, ids)
+        if self.lies_at is None:
+            places = torch.searchsorted(self.known, ids)
+        else:  # what is not known lies somewhere, and is found out below
+            places = self.lies_at[ids.clamp(0, len(self.lies_at) - 1)]
         if ids.numel():
             places.clamp_(max=max(len(self.ids) - 1, 0))
             unknown = self.known[places] != ids if len(self.ids) else torch.ones_like(ids, dtype=torch.bool)

@@ -135,7 +135,7 @@ class Trainer:
         self.timeline.start_step(self.step)
         self.comm.ledger.clear()
         reading = self._together(self._read)
-        self.alpha = alpha_of(self.model.variables, reading.needs)
+        self.alpha = alpha_of(self.model.variables, reading.needs, reading.wanted)
         try:
             with memory_for("the exchange and update of a step", LESS), np.errstate(**self.quiet):
                 record = self.consistency.step(self.step, reading, self._look_ahead)

@@ -252,6 +252,30 @@ def test_a_look_up_that_was_not_declared():
         computed(model, batch_of())
 
 
+@pytest.mark.parametrize("wrong", [40, -1, 10**9])
+def test_an_undeclared_id_outside_of_its_table(wrong):
+    batch = batch_of()
+    declared = {"items.weight": batch.inputs[0].copy(), "tags.weight": batch.inputs[1].copy()}
+    batch.inputs[0][3] = wrong
+    with pytest.raises(ValueError, match=f"items.weight is asked for row {wrong}, which was not found when its"):
+        computed(model_of("recommender", rows=lambda batch: declared), batch)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_tables_with_the_same_look_ups_share_their_row_numbers(shift):
+    class Factors(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights, self.factors = nn.Embedding(41, 1, **DOUBLE), nn.Embedding(41, 3, **DOUBLE)
+
+        def forward(self, ids, numbers):
+            return (self.weights(ids) + self.factors(ids + shift)).sum(1)
+
+    needed = TorchModel(Factors(), total).rows_needed(batch_of())
+    assert (needed["weights.weight"] is needed["factors.weight"]) == (shift == 0)
+    assert np.array_equal(needed["weights.weight"] + shift, needed["factors.weight"])
+
+
 def test_look_ups_that_other_rows_decide():
     """The rows are not there when look-ups are recorded: a dense variable has them all."""
     class Nearest(nn.Module):

@@ -71,7 +71,7 @@ def values_of(variable, gradient):
     if not _is_plain_array(values) and not isinstance(values, np.generic):
         raise ValueError(f"the gradient of {name!r} is {type(values).__name__}: it must be a plain array: "
                          f"np.asarray(gradient, {variable.dtype!r}){MASKED if np.ma.isMaskedArray(values) else ''}")
-    if values.shape != shape or str(values.dtype) != variable.dtype:
+    if values.shape != shape or values.dtype != variable.dtype:
         raise ValueError(f"the gradient of {name!r} is {values.dtype} {values.shape}, not {variable.dtype} {shape}")
     return values
 

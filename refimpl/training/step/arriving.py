@@ -75,14 +75,14 @@ def wanted_rows(needs, names, rounds: int) -> dict[str, Wanted]:
     return result
 
 
-def alpha_of(variables, needs) -> dict[str, float]:
+def alpha_of(variables, needs, wanted=()) -> dict[str, float]:
     """Return name -> α, the part of its rows that this rank touches in a step, of each sparse variable. Local.
 
-    needs: microbatch -> the rows it needs, None without examples.
+    needs: microbatch -> the rows it needs, None without examples.  wanted: of ``wanted_rows``, of those needs.
     """
-    asked = [wanted for wanted in needs.values() if wanted is not None]
-    sparse = [v for v in variables if v.sparse]
-    return {v.name: len(union([wanted[v.name] for wanted in asked])) / max(1, v.shape[0]) for v in sparse}
+    asked = [ids for ids in needs.values() if ids is not None]
+    return {v.name: len(wanted[v.name].ids if v.name in wanted else union([ids[v.name] for ids in asked]))
+            / max(1, v.shape[0]) for v in variables if v.sparse}
 
 
 class Arriving(Mapping):
