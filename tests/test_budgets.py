@@ -14,8 +14,8 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5704,
-    "models": 6076,
+    "kernels": 5716,
+    "models": 6084,
     "refimpl/*.py": 194,
     "refimpl/cli": 2643,
     "refimpl/collectives": 4905,

@@ -10,6 +10,8 @@ from kernels.compiled import compiled, inlined
 from kernels.svm.definition import BIAS, KINDS, LEAST, LN2_HIGH, LN2_LOW, LOG2E, SHIFT, P, Q
 
 BLOCK = 64
+PART = 1024
+"""The number of errors that stay in the fastest cache while rows are added to them."""
 LEAST_CURVATURE = 1e-12
 P0, P1, P2 = P
 Q0, Q1, Q2, Q3 = Q
@@ -129,6 +131,16 @@ def add_row(errors, row, factor, start, stop):
     """Add factor * row to the errors from ``start`` to ``stop``."""
     for i in range(start, stop):
         errors[i] += factor * row[i]
+
+
+@compiled
+def add_rows(errors, rows, slots, factors, stop):
+    """Add factors[k] * rows[slots[k]] for each k in turn to the first ``stop`` errors, a part of them at a time."""
+    for begin in range(0, stop, PART):
+        end = min(begin + PART, stop)
+        for k in range(len(slots)):
+            for i in range(begin, end):
+                errors[i] += factors[k] * rows[slots[k], i]
 
 
 GROWS, SHRINKS = 1, 2

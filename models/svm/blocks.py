@@ -83,8 +83,8 @@ class BlockSolver(Solver):
     def _change(self, members, weights):
         """Set the members' weights, and add the changes to the errors of this rank's samples, in sample order."""
         changes = (weights - self.alpha[members]) * self.labels[members]
-        for number, change, weight in zip(members.tolist(), changes.tolist(), weights.tolist()):
-            if change:
-                fast.add_row(self.samples.error, self.cache.row(number)[0], change, 0, self.samples.active)
-                self.alpha[number] = weight
-                self.samples.set_alpha(number, weight, self.options.c)
+        changed = np.flatnonzero(changes)
+        self.cache.add_to(self.samples.error, members[changed].tolist(), changes[changed])
+        self.alpha[members] = weights
+        for number in members[changed].tolist():
+            self.samples.set_alpha(number, self.alpha[number], self.options.c)

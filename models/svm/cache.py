@@ -46,6 +46,14 @@ class RowCache:
             self._extend([slot])
         return self.rows[slot], self.own[slot]
 
+    def add_to(self, errors, numbers, factors):
+        """Add factor * row of each sample in turn to the errors of the active samples. All must be in the cache."""
+        slots = np.array([self.slots[number] for number in numbers])
+        short = slots[self.lengths[slots] < self.samples.active]
+        if len(short):
+            self._extend(short)
+        fast.add_rows(errors, self.rows, slots, factors, self.samples.active)
+
     def _extend(self, slots):
         self.fill(self.vectors, np.array(slots), self.lengths, self.rows)
         self.lengths[slots] = self.samples.active
