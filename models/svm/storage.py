@@ -79,20 +79,25 @@ class SparseStore:
         self.spread = np.zeros(self.width)
 
     def vector(self, place):
+        """Return the sample at a place: its columns, (k,) int64, and its values, (k,) float64."""
         part = slice(self.starts[place], self.stops[place])
         return self.columns[part].copy(), self.values[part].copy()
 
     def swap(self, i, j):
+        """Swap the samples at two places."""
         for ends in (self.starts, self.stops):
             ends[i], ends[j] = ends[j], ends[i]
 
     def shelf(self, count):
+        """Return a place for ``count`` vectors."""
         return [None] * count
 
     def value(self, x, z):
+        """Return K of two vectors."""
         return sparse.kernel_value(*self.numbers, *x, *z)
 
     def fill(self, vectors, slots, starts, stop, rows):
+        """Write kernel values to ``rows``, as ``DenseStore.fill`` does."""
         for slot in slots:
             sparse.fill_kernel_row(*self.numbers, *vectors[slot], self.spread, self.columns, self.values, self.starts,
                                    self.stops, starts[slot], stop, rows[slot])

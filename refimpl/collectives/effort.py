@@ -1,4 +1,4 @@
-"""How long it takes to look at an algorithm on so many ranks, told before it is tried: measured on a core of 2024.
+"""Predicts how long it takes to prove, draw or simulate an algorithm on N ranks. Measured on a core of 2024.
 
     show a schedule of N chunks     3e-7 N^3 s: every chunk on every rank, then whether the ranks' programs meet
     of 1 or 2 chunks                2e-6 N^2 s: whole vectors up and down a tree
@@ -14,8 +14,8 @@ WHOLE_VECTORS = ("binomial-tree", "double-tree", "recursive-doubling")
 """Algorithms of one or two chunks; the others have one for each rank."""
 COLUMNS = ("ring", "direct", "halving-doubling", "hierarchical")
 """Algorithms that are simulated as columns; hierarchical where machines have equally many ranks, a power of two."""
-PATIENCE = 60.0  # seconds that somebody waits who has asked for an algorithm by its name
-GLANCE = 10.0  # and for each of all
+PATIENCE = 60.0  # seconds that a user waits for an algorithm given by its name
+GLANCE = 10.0  # seconds for each algorithm of "all"
 A_RANK, A_MICROBATCH = 2e-6, 4e-6  # seconds: its place among the machines; its leaf
 
 
@@ -27,7 +27,7 @@ class Effort:
     nbytes: float = 0.0
 
     def part_of(self, seconds: float) -> float:
-        """Return the part of so many seconds, or of this host's memory, that it takes: the larger. Local."""
+        """Return the larger of the part of ``seconds`` and the part of this host's memory that it takes. Local."""
         return max(self.seconds / seconds, self.nbytes / memory())
 
     def __str__(self):

@@ -106,7 +106,7 @@ def tree_text(tree: Tree) -> str:
 
 
 def orders(numbers: int) -> int:
-    """Return how many trees there are over so many numbers: (2n - 3)!!. Local."""
+    """Return the number of binary trees over n numbers: (2n - 3)!!. Local."""
     return math.prod(range(1, 2 * numbers - 2, 2))
 
 

@@ -22,7 +22,7 @@ class Mesh(NamedTuple):
 
     @classmethod
     def of(cls, text: str, ranks: int) -> "Mesh":
-        """Return what "2x2" says of so many ranks. Raises ValueError, with the meshes that there are. Local."""
+        """Return the mesh "2x2" of ``ranks`` ranks. Raises ValueError, which lists the possible meshes. Local."""
         match = re.fullmatch("([1-9][0-9]{0,8})x([1-9][0-9]{0,8})", text)
         mesh = cls(*map(int, match.groups())) if match else None
         if mesh is None or mesh.data * mesh.model != ranks:

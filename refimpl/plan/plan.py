@@ -97,7 +97,7 @@ class Plan:
         return Mesh(*self.mesh) if self.mesh else Mesh(self.ranks, 1)
 
     def aggregators(self) -> Aggregators | None:
-        """Return who deals with the server for whom; None where each rank deals with it itself. Local."""
+        """Return the aggregator of each rank; None where each rank talks to the server itself. Local."""
         return Aggregators.of(self.on_machines) if self.local_aggregation else None
 
     def clients(self) -> Clients:

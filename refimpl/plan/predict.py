@@ -42,7 +42,7 @@ class AllreduceTime:
         self._at = lru_cache(maxsize=None)(self._simulated)
 
     def seconds(self, elements: int) -> float:
-        """Return the predicted seconds of an allreduce of so many elements."""
+        """Return the predicted seconds of an allreduce of ``elements`` elements."""
         if elements == 0 or self.network.ranks == 1:
             return 0.0
         below = 1 << (elements.bit_length() - 1)

@@ -2,8 +2,8 @@
 
     α = mean over workers and sampled steps of  (rows that the worker touches) / (rows of the variable)
 
-Nothing is computed or sent, and no rank need exist: rows are kept for each microbatch, whoever will hold it. Assumed:
-a gradient touches the rows that were asked for.
+Nothing is computed or sent, and no ranks are needed: rows are kept for each microbatch, not for a rank. It is assumed
+that a gradient touches the rows that were asked for.
 """
 
 from dataclasses import dataclass, replace

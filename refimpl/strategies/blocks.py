@@ -1,4 +1,4 @@
-"""A whole array from what the ranks keep of it, in blocks of rows: nobody needs memory for more than a few blocks."""
+"""A whole array from what the ranks keep of it, in blocks of rows: no rank needs memory for more than a few blocks."""
 
 from math import prod
 

@@ -1,6 +1,6 @@
-"""Messages for when ranks cannot agree any more: abort messages say why a rank stops, a roll call finds who is missing.
+"""Messages for ranks that can no longer agree: an abort message says why a rank stops, a roll call finds missing ranks.
 
-An abort message reaches a rank wherever it waits, in whatever exchange: so one rank's error is every rank's, at once.
+An abort message reaches a rank in every exchange in which it may wait. So one rank's error ends all ranks at once.
 """
 
 import time
@@ -17,7 +17,7 @@ _NOTHING = np.empty(0, np.uint8)
 
 
 class AbortMessages:
-    """The abort messages and roll calls of one communicator's ranks. Local: nobody waits for anybody.
+    """The abort messages and roll calls of one communicator's ranks. Local: no call waits for another rank.
 
     mpi: mpi4py's communicator.
     """

@@ -53,8 +53,8 @@ launcher: int | None = None
 
 @cache
 def crowded() -> bool:
-    """Return whether so many ranks share a core that one which is awake and waits keeps others from working. Local.
+    """Return whether 4 ranks or more share a core: then a rank that polls keeps others from working. Local.
 
-    A rank that is bound to a core knows nothing of the others': but its launcher may run on all that it dealt out.
+    A rank that is bound to a core sees only this core. Its launcher may run on all cores that it gave to ranks.
     """
     return ranks_on_host() >= 4 * len({*core_numbers(), *core_numbers(launcher or os.getppid())})

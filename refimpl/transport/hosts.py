@@ -1,4 +1,4 @@
-"""A file of hosts: who is named in it, who answers, and how an mpirun is told to start ranks there. Knows no MPI.
+"""A file of hosts: which hosts it names, which of them answer, and how mpirun starts ranks there. Uses no MPI.
 
     node1 slots=2     # a host, and how many ranks it runs; node1:2 means the same, node1 alone one rank
     node2:2
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 AGENTS = {"mpich": "HYDRA_LAUNCHER_EXEC", "openmpi": "PRTE_MCA_plm_ssh_agent"}
-"""The variable by which each MPI is told what it shall run in place of ssh."""
+"""The environment variable that tells each MPI what to run in place of ssh."""
 
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=5"
 ANSWER_SECONDS = 10.0

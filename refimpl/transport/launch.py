@@ -252,7 +252,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("-n", "--ranks", type=int, required=True, help="number of ranks")
     parser.add_argument("--survive", action="store_true", help="let ranks go on when others die (only Open MPI can)")
-    parser.add_argument("--timeout", type=float, help="end the job after so many seconds, with exit status 124")
+    parser.add_argument("--timeout", type=float, help="seconds after which the job is ended, with exit status 124")
     options = parser.parse_args(arguments[:start])
     if start == len(arguments):
         parser.error("nothing to run: give -m MODULE, -c CODE or SCRIPT.py")

@@ -20,7 +20,7 @@ class Letter:
         self.sender, self.content, self.read = sender, content, 0
 
     def next(self, dtype, shape=()):
-        """Return the next array: a view, as long as nobody keeps it, of memory that belongs to nobody else."""
+        """Return the next array, a view of the letter's memory; copy it to keep it longer than the letter."""
         dtype = np.dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         array = self.content[self.read:self.read + size].view(dtype).reshape(shape)
@@ -29,21 +29,21 @@ class Letter:
 
 
 class Letters:
-    """Letters between the ranks of a communicator, and from a rank to itself. Local: nobody waits for anybody.
+    """Letters between the ranks of a communicator, and from a rank to itself. Local: no call waits for another rank.
 
-    Those of one pair of ranks keep their order. Whoever comes first is read first, so nobody is passed over.
-    sent: how many have gone to each rank, and ``received`` from each.
+    Letters of one pair of ranks keep their order. They are read in the order of their arrival.
+    sent, received: the number of letters to and from each rank.
     """
 
     def __init__(self, comm):
         self.mpi, self.rank = comm.mpi, comm.rank
         self.own: deque[Letter] = deque()
         self.under_way: list[tuple] = []
-        self.coming: list[tuple] = []  # of a long one the beginning is here long before the end: nobody waits for it
+        self.coming: list[tuple] = []  # a long letter begins to arrive long before its end; others are read meanwhile
         self.sent, self.received = np.zeros(comm.size, np.int64), np.zeros(comm.size, np.int64)
 
     def send(self, rank: int, *arrays):
-        """Send a copy of these arrays, and go on."""
+        """Send a copy of these arrays without waiting."""
         content = enclosed(arrays)
         self.sent[rank] += 1
         if rank == self.rank:
@@ -53,7 +53,7 @@ class Letters:
         self.under_way.append((content, self.mpi.Isend(content, rank, TAG)))
 
     def take(self) -> Letter | None:
-        """Return a letter that has come; None if there is none."""
+        """Return a letter that has arrived; None if there is none."""
         letter = self.own.popleft() if self.own else self._from_others()
         if letter is not None:
             self.received[letter.sender] += 1

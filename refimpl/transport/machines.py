@@ -20,7 +20,7 @@ def in_blocks(ranks: int, each: int) -> Machines:
 
 
 def of_sizes(sizes, ranks: int) -> Machines:
-    """Return consecutive ranks on machines of so many ranks each: of_sizes([3, 1], 4) is ((0, 1, 2), (3,)). Local.
+    """Return consecutive ranks on machines of these sizes: of_sizes([3, 1], 4) is ((0, 1, 2), (3,)). Local.
 
     Raises ValueError unless these are ``ranks`` in all.
     """

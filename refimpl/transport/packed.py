@@ -2,7 +2,7 @@
 
     to rank 3:  |a..|  |b.|  |c.............|     ->     |a..b.|  |c.............|
 
-Sender and receiver list the same arrays of a pair in the same order: so both put the same together, and tell nobody.
+Sender and receiver list the arrays of a pair in the same order. So both pack the same ones, without any agreement.
 """
 
 import numpy as np

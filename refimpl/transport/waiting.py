@@ -72,11 +72,11 @@ class Waiter:
     def for_collective(self, request, what: str):
         """Return when a collective of MPI's is complete. Local.
 
-        MPI cannot say who is late: a roll call finds the ranks that do not wait here, too. Raises as ``for_messages``.
+        MPI cannot say which rank is late. A roll call finds ranks that do not wait here. Raises as ``for_messages``.
         """
         def late():
             missing = self.abort_messages.absent()
-            return None if request.Test() else missing  # who was late may have come meanwhile
+            return None if request.Test() else missing  # the late rank may have come meanwhile
 
         wait = Wait(self, late, what, request)
         while not request.Test():
@@ -91,7 +91,7 @@ class Wait:
     """
 
     share = 0.0
-    """Sleep so long a part of the time waited so far: for dozens of ranks a core, whose polls alone would fill it."""
+    """The part of the time waited so far for which to sleep. With dozens of ranks a core, polls alone would fill it."""
 
     def __init__(self, waiter: Waiter, late, what: str, messages):
         self.waiter, self.late, self.what, self.messages = waiter, late, what, messages

@@ -57,5 +57,5 @@ def reduce_scatter(inputs):
 
 
 def allgather(ranks):
-    """Yield the doubling rounds: whoever was sent a segment has its sum, and sends it back."""
+    """Yield the doubling rounds: the rank that received a segment has its sum, and sends it back."""
     yield from mirror(reduce_scatter(one_node_each(ranks)))

@@ -44,7 +44,7 @@ def reduce_scatter(inputs):
 
 
 def allgather(ranks):
-    """Yield the doubling rounds, and the round in which the folded ranks are told."""
+    """Yield the doubling rounds, and the round in which the folded ranks receive the sum."""
     pairs, members = folding(ranks)
     yield from mirror(halving(members, [1] * ranks, len(members)))
     if pairs:

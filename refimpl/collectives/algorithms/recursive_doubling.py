@@ -3,10 +3,10 @@
     r0 r1 r2 r3      0+1 0+1 2+3 2+3      every rank has the sum of all
      \\X/   \\X/       \\__X___X__/
 
-log2(N) rounds, the fewest; log2(N) * n bytes sent by each rank: for short vectors. Where N is no power of two the
-surplus ranks first give their vector to a neighbour, and are told the sum at the end: 2 rounds more. Both partners add
-the same two numbers, so all ranks get the same bits. Canonical for a power of two, and where the folded pairs are the
-tree's nodes (see rabenseifner.py). It has no halves: no rank ever owns a part, the vector is one chunk.
+It takes log2(N) rounds, the fewest, and each rank sends log2(N) * n bytes. So it suits short vectors. If N is no power
+of two, the surplus ranks first send their vector to a neighbour, and receive the sum at the end: 2 rounds more. Both
+partners add the same two numbers, so all ranks get the same bits. It is canonical for a power of two, and where the
+folded pairs are the tree's nodes (see rabenseifner.py). The vector is one chunk; no rank owns a part of it.
 """
 
 from refimpl.collectives.algorithms.halves import add_own
@@ -15,7 +15,7 @@ from refimpl.collectives.schedule import Round, Sum, Transfer
 
 
 def recursive_doubling(inputs):
-    """Yield the rounds; return who has the only chunk: rank 0, as all others. inputs[r]: tree nodes of rank r."""
+    """Yield the rounds; return the owner of the only chunk: rank 0, though all have it. inputs[r]: rank r's nodes."""
     pairs, members = folding(len(inputs))
     scratch = [len(nodes) for nodes in inputs]
     yield from add_own("recursive-doubling", inputs, 1)

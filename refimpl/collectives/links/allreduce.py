@@ -32,7 +32,7 @@ class Halves:
 
 
 def halves(links: Links, trees: int | None = None) -> Halves:
-    """Return the best division; with at most so many trees, all of one weight. Local.
+    """Return the best division; if ``trees`` is given, with at most that many trees, all of one weight. Local.
 
     Raises ArithmeticError where the solver's numbers prove nothing.
     """

@@ -17,7 +17,7 @@ def draw_packing(packing, path) -> Path:
 
 
 def packing_figure(packing, most_trees: int = TREES):
-    """Return the matplotlib figure of the links and of so many trees at most. Local."""
+    """Return the matplotlib figure of the links and of some of the trees. Local."""
     from matplotlib.figure import Figure
 
     trees = packing.trees[:most_trees]

@@ -1,9 +1,9 @@
 """What a schedule means where ranks share memory: which sums a rank forms there, and what still goes by message.
 
-A transfer between two ranks of one machine is a load: whoever would be sent a chunk reads it where it lies. So the
+A transfer between two ranks of one machine is a load: the receiver reads the chunk in the sender's memory. So the
 rounds before the first message between machines become one expression of the machine's inputs for each chunk that a
-rank must form (found by running them on symbols, as ``prove`` does); the rounds of messages stay as they are; and
-the rounds that hand the sums round within machines fall away: all ranks of a machine read one copy.
+rank must form. It is found by running the rounds on symbols, as ``prove`` does. The rounds of messages between machines
+stay. The rounds that pass sums on within a machine are dropped, because all its ranks read one copy.
 """
 
 from typing import NamedTuple

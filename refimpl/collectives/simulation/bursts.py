@@ -46,7 +46,7 @@ class Bursts:
         return float((self.saved[some] / drained[some]).min(initial=np.inf))
 
     def let(self, seconds: float):
-        """Let flows pass for so long."""
+        """Let flows pass for ``seconds``."""
         if not self.burst:
             return
         drained = self._drained()

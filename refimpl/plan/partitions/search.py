@@ -8,7 +8,7 @@ Start at the number of machines; double P while it gets faster, then halve from 
 
 The paper takes what the curve says (docs/paper.md, Mechanisms). But owners hold whole partitions, so the true t(P) is a
 saw: the busiest of N owners has ceil(P / N) / P of the rows. So that P is measured, too, and the fastest one is taken.
-Nothing here measures or moves anything: every rank is told the same, and proposes the same.
+Nothing here measures or sends anything. Every rank gets the same measured times, so every rank proposes the same P.
 """
 
 from dataclasses import dataclass, field

@@ -48,7 +48,7 @@ class Clocks(list):
     def tick(self, worker: int):
         """Count a step of a worker."""
         self.workers_at[self[worker]] -= 1
-        self.workers_at += Counter()  # drops what nobody is at
+        self.workers_at += Counter()  # drops clocks that no worker has
         self[worker] += 1
         self.workers_at[self[worker]] += 1
 

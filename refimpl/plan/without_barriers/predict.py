@@ -44,7 +44,7 @@ class Prediction:
 
 
 def predict_without_barriers(plan: Plan, predictor: Predictor, seconds, asked: str | None = None) -> list[Prediction]:
-    """Return the prediction of each consistency that so many workers can have, and of the one ``asked`` for. Local.
+    """Return the prediction of each consistency that fits the plan's ranks, and of the one ``asked`` for. Local.
 
     plan: its owners count; there is no local aggregation.  seconds: of each worker's computation, above 0.
     Raises ValueError if a variable is not on the server, or there is no such consistency.

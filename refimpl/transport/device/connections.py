@@ -1,8 +1,8 @@
 """NCCL's connections of this process, kept for the next transport between the same ranks; and calls that end in time.
 
-CuPy destroys a connection (an NcclCommunicator) with its last reference, whenever that is; but to destroy one is a call
-that all ranks of a machine must make, and waits for them; and to make one takes a second. So a connection that nobody
-uses any more is kept until all of its ranks want one again, or the program ends.
+CuPy destroys a connection (an NcclCommunicator) with its last reference. But all ranks of a machine must destroy one
+together, and each waits for the others; and making one takes a second. So a connection that is no longer used is kept
+until all of its ranks want one again, or the program ends.
 """
 
 import atexit
@@ -57,7 +57,7 @@ def take_again(comm, place) -> tuple[str, Any, Any]:
 
     place: as in ``Connection``.
     """
-    gc.collect()  # transports that nobody uses any more may not have been found yet
+    gc.collect()  # transports that are no longer used may not have been found yet
     mine = [key for key in list(_idle) if _open[key].place == place]
     key = min(set.intersection(*(set(text.split()) for text in comm.share_text(" ".join(mine)))), default="")
     _idle.discard(key)

@@ -1,9 +1,9 @@
-"""The job that a process is a rank of: how it is watched, and how all of it ends. For who has no Communicator, too.
+"""The job to which a process belongs as a rank: how it is watched, and how it ends. No Communicator is needed.
 
-    ending      the end of all ranks at once, or together; MPI itself, loaded if asked for
-    leftovers   what killed jobs left in shared memory
-    uncaught    how an error is told that a user's own program does not catch
-    supervisor  the process above each rank, which has the last word
+    ending      ends all ranks at once, or together; loads MPI itself if asked to
+    leftovers   removes what killed jobs left in shared memory
+    uncaught    prints an error that a user's own program does not catch
+    supervisor  the process above each rank, which reports what the rank no longer can
 """
 
 from refimpl.transport.job.ending import all_ranks, end_job, leave

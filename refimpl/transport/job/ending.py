@@ -13,10 +13,10 @@ ASK_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals by which someone asks a rank to end."""
 
 PARTING_SECONDS = 2.0
-"""For every rank to say why it ends, before the first of them ends all: whoever waits hears of it within a moment."""
+"""Every rank has this time to print why it ends before the first of them ends all."""
 
 FINALIZE_SECONDS = 7.0
-"""For ranks that have all said their error, and so have nothing left to do."""
+"""Ranks that have all printed their error have this time to finalize MPI."""
 
 
 def end_job(status: int) -> int:
@@ -25,7 +25,7 @@ def end_job(status: int) -> int:
     if MPI := _of_several():
         _be_deaf()
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError):  # nobody reads it any more
+            with suppress(OSError):  # the reader of the stream has ended
                 stream.flush()
         waiting(FINALIZE_SECONDS, "MPI_Abort")
         MPI.COMM_WORLD.Abort(status)

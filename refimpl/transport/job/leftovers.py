@@ -1,9 +1,9 @@
-"""What killed jobs left in shared memory, and its removal where it is certainly nobody's.
+"""Removes files that killed jobs left in shared memory, if no process uses them.
 
-A job that ends, even by an abort, takes its files there with it; after SIGKILL they stay, a few MiB for each job, until
-the memory is full. Whoever makes such a file keeps it open or mapped until the job ends. So a file that no process has
-open or mapped is nobody's, and that the kernel knows for all processes, of other containers too: it grants a lease for
-writing on such a file only (fcntl(2), F_SETLEASE).
+A job that ends, even by an abort, removes its files. After SIGKILL they stay, a few MiB for each job, until the memory
+is full. The process that makes such a file keeps it open or mapped until its job ends. So a file that no process has
+open or mapped belongs to no job. The kernel knows this for all processes, those of other containers too: it grants a
+lease for writing only on such a file (fcntl(2), F_SETLEASE).
 """
 
 import os
@@ -39,7 +39,7 @@ def remove_leftovers(folder: Path = MEMORY_FILES) -> list[str]:
 
 
 def _removed(path) -> bool:
-    """Remove the file if it is this user's and nobody has it open or mapped; return whether it was."""
+    """Remove the file if it is this user's and no process has it open or mapped; return whether it was removed."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # somebody else's, or gone

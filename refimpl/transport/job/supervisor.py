@@ -25,7 +25,7 @@ from refimpl.transport.errors import waited_in_vain
 from refimpl.transport.host import JOB_VARIABLES
 
 TIMEOUT_SECONDS = 300.0
-"""That a rank waits for others without any progress, where nobody says otherwise."""
+"""The default time that a rank waits for others without any progress."""
 
 LAUNCHER_SECONDS = 5.0
 """That a launcher may take to end after a rank's supervisor has spoken: Open MPI's has been seen to stay for ever where
@@ -116,7 +116,7 @@ def outlived():
 
 
 def watch_heartbeats(seconds: float):
-    """Have Open MPI report a rank that is ``alive`` no more, if nobody can end it. Local; before MPI is loaded.
+    """Let Open MPI report a rank that is no longer ``alive`` and that no process can end. Local; before MPI is loaded.
 
     A rank sends heartbeats whenever it calls MPI. (A thread of MPI's own could send them, but has crashed in MPI_Init.)
     """
@@ -232,7 +232,7 @@ def _end_later(launcher: int):
             return
         try:
             os.setsid()
-            os.closerange(0, watched)  # the launcher waits until nobody holds its pipes any more
+            os.closerange(0, watched)  # the launcher waits until no process holds its pipes any more
             os.closerange(watched + 1, 256)
             for number, seconds in ((signal.SIGTERM, LAUNCHER_SECONDS), (signal.SIGKILL, 1.0)):
                 if not select.select([watched], [], [], seconds)[0]:

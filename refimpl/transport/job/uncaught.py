@@ -8,9 +8,9 @@ from refimpl.transport.job.ending import leave
 
 
 def tell_once():
-    """Have Python tell a CollectiveError that nobody catches so: one line. Local. Only where nobody else tells errors.
+    """Let Python print an uncaught CollectiveError as one line, unless a program prints errors its own way. Local.
 
-    Where a user's own code has raised it, the first rank that did shows its lines before, and no others.
+    If a user's own code raised it, the first rank that did prints the lines of that code before.
     """
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _tell
