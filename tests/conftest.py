@@ -134,7 +134,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Leave what all these modules hold out of garbage collections from here on: each connection to NCCL asks for one."""
+    """Leave what these modules hold out of garbage collections from here on: each connection to NCCL asks for one."""
     gc.freeze()
 
 

@@ -54,18 +54,14 @@ def run_target(name: str, ranks: int, *, launcher: str | None = None, only: str 
         return _run_jobs(name, ranks, launcher, cases, Path(folder), timeout)
 
 
-def run_local(make, ranks: int, cases=None, name: str = "local", judged=None) -> Outcome:
-    """Run cases in this process. make(world) -> an object with the protocol's functions; ranks are threads. Local.
-
-    judged(case, semantics, answers) -> Verdict: how answers are judged, None: as ``judge`` does, and diagnosed.
-    """
+def run_local(make, ranks: int, cases=None, name: str = "local") -> Outcome:
+    """Run cases in this process. make(world) -> an object with the protocol's functions; ranks are threads. Local."""
     cases = all_cases(ranks) if cases is None else cases
     semantics, pairs = None, []
     for case in cases:
         semantics, answers = answers_of(make, case)
-        pairs.append((judged(case, semantics, answers), None) if judged else judge(case, semantics, answers))
-    if not judged:
-        diagnose(pairs)
+        pairs.append(judge(case, semantics, answers))
+    diagnose(pairs)
     return Outcome(name, ranks, semantics, [verdict for verdict, _ in pairs])
 
 

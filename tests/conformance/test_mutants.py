@@ -38,7 +38,7 @@ def test_a_weak_checker_is_seen_and_named(checker):
 
 
 def test_the_suite_itself_is_not_weak():
-    assert checkers.audit(run.aggregates(4), 4) == []
+    assert checkers.audit(run.aggregates(4)) == []
 
 
 @pytest.mark.parametrize("number", range(4))

@@ -37,19 +37,16 @@ class Expected:
 class Aggregate:
     """The aggregate of one variable. parts[r]: rank r's.  exact: their sums have no rounding errors.
 
-    members: how many are averaged over, None: as many as there are parts.  A subclass may decide otherwise, and is then
+    members: how many are averaged over, None: as many as there are parts.  decide(decision, right): what is decided of
+    duplicates, divisor and combined, see ``space.aggregation``; None: as is right. What somebody decides is
     ``predicted``: its numbers need not be exact, and may overflow.  bounded: whether a tolerance is asked for.
     """
 
-    predicted, bounded = False, True
-
-    def __init__(self, parts: list[Part], semantics: Semantics, dtype: str, exact: bool, members: int | None = None):
+    def __init__(self, parts: list[Part], semantics: Semantics, dtype: str, exact: bool, members: int | None = None,
+                 decide=None, bounded: bool = True):
         self.parts, self.semantics, self.dtype, self.exact = parts, semantics, dtype, exact
-        self.sums = Sums(semantics, members or len(parts))
-
-    def decide(self, decision: str, right):
-        """Return what is decided: duplicates, divisor or combined, see ``space.aggregation``."""
-        return right
+        self.sums, self.predicted, self.bounded = Sums(semantics, members or len(parts)), decide is not None, bounded
+        self.decide = decide or (lambda decision, right: right)
 
     def expected(self) -> Expected:
         """Return it. Local."""

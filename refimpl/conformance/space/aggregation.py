@@ -92,19 +92,9 @@ class Aggregation(Machine):
             raise Impossible
         if any(isinstance(p, Rows) and len(p.ids) != len(p.rows) for p in parts):
             raise Impossible
-        given = parts, self.semantics, place.variable.dtype, self.case.exact, len(self.group)
-        return (DecidedAggregate(self, place, *given) if self.predicts else Aggregate(*given)).expected()
 
+        def decided(decision, right):
+            return self.decide(decision, self.meeting if decision == "duplicates" else right, place)
 
-class DecidedAggregate(Aggregate):
-    """An aggregate of which a machine decides."""
-
-    predicted = True
-
-    def __init__(self, machine: Aggregation, place: Place, *arguments):
-        super().__init__(*arguments)
-        self.machine, self.place, self.bounded = machine, place, machine.bounded
-
-    def decide(self, decision, right):
-        """Return what the machine decides."""
-        return self.machine.decide(decision, self.machine.meeting if decision == "duplicates" else right, self.place)
+        return Aggregate(parts, self.semantics, place.variable.dtype, self.case.exact, len(self.group),
+                         decided if self.predicts else None, self.bounded).expected()

@@ -9,9 +9,10 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.clipping import CLIPPING
-from refimpl.conformance.space.deviation import Deviation, code_of, concerning, words_of
+from refimpl.conformance.space.deviation import Deviation, concerning
 from refimpl.conformance.space.manifest import if_task
 from refimpl.conformance.space.windows import RESUMING, WINDOWS, joined
+from refimpl.plain.optimizers import SGD
 
 
 def _alone(right, machine, place):
@@ -147,31 +148,18 @@ RATES = (
 )
 
 
-class SlotsTwice:
-    """The optimizer's state is updated twice in each update, parameters once."""
-
-    def apply(self, p, state, *rest):
-        """Update p, and its state once more."""
-        super().apply(p.copy(), state, *rest)
-        super().apply(p, state, *rest)
+def _slots(apply):
+    """apply(optimizer, parameter, state, more...), in place of the optimizer's own."""
+    return concerning(lambda right, m, p: type("Slots", (type(right),), {"apply": apply})(**m.task.options),
+                      lambda case: case.settings["task"]["optimizer"] != "sgd")
 
 
-class SlotsNotKept:
-    """The optimizer's state is not kept: each update begins from its first value."""
-
-    def apply(self, p, state, *rest):
-        """Update p alone."""
-        super().apply(p, {slot: array.copy() for slot, array in state.items()}, *rest)
-
-
-def _slots(kind):
-    def changed(right, machine, place):
-        return type(kind.__name__, (kind, type(right)), {})(**machine.task.options)
-
-    return concerning(changed, lambda case: case.settings["task"]["optimizer"] != "sgd")
-
-
-SLOTS = tuple((code_of(kind), words_of(kind), "formula", _slots(kind)) for kind in (SlotsTwice, SlotsNotKept))
+SLOTS = (
+    ("slots-twice", "the optimizer's state is updated twice in each update, parameters once", "formula",
+     _slots(lambda o, p, state, *more: [SGD.apply(o, each, state, *more) for each in (p.copy(), p)])),
+    ("slots-not-kept", "the optimizer's state is not kept: each update begins from its first value", "formula",
+     _slots(lambda o, p, state, *more: SGD.apply(o, p, {slot: a.copy() for slot, a in state.items()}, *more))),
+)
 """(code, words, decision, change), of state that is updated apart from its parameter."""
 
 

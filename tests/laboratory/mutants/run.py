@@ -28,7 +28,7 @@ def run_mutants(ranks: int = 4, configurations: int = 200) -> Score:
     """Run every mutant on ``ranks`` ranks (of meshes on 4: 2 x 2), and that many correct implementations. Local."""
     rows = [run_mutant(mutant, 4 if mutant.kind == "mesh" else ranks) for mutant in MUTANTS]
     rows += [run_checker(checker, ranks) for checker in CHECKERS]
-    alarms = [f"the suite itself is called weak: {weakness}" for weakness in audit(aggregates(ranks), ranks)]
+    alarms = [f"the suite itself is called weak: {weakness}" for weakness in audit(aggregates(ranks))]
     for number in range(configurations):
         alarms += accusations(number)
     return Score(rows, alarms, configurations)
@@ -46,7 +46,7 @@ def run_mutant(mutant, ranks: int, only: str = "") -> dict:
 
 def run_checker(checker, ranks: int) -> dict:
     """Return what the audit made of one weak checker."""
-    weak = audit([checker.change(case) for case in aggregates(ranks)], ranks, checker.judged)
+    weak = audit([checker.change(case) for case in aggregates(ranks)], checker.judged)
     return {"bug": checker.bug, "words": checker.words, "killed": bool(weak), "named": weak == [checker.code],
             "diagnosis": f"the suite does not see a fault: {', '.join(weak)}" if weak else "", "cases": len(weak)}
 
