@@ -15,13 +15,13 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 5716,
-    "models": 6089,
+    "models": 6090,
     "refimpl/*.py": 194,
     "refimpl/cli": 2643,
     "refimpl/collectives": 4905,
     "refimpl/conformance": 8094,
     "refimpl/enclosure": 1068,
-    "refimpl/experiments": 7126,
+    "refimpl/experiments": 7131,
     "refimpl/gradients": 754,
     "refimpl/jax": 440,
     "refimpl/notebook": 1779,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1907,
     "refimpl/training": 7359,
     "refimpl/transport": 4073,
-    "tests": 43700,
+    "tests": 43701,
 }
 
 

@@ -11,7 +11,8 @@ from models.recipe import Recipe, build
 from models.registry import ModelEntry, entry_of
 from refimpl.experiments.bench.peers import import_torch, join_gloo, peer_work
 from refimpl.experiments.bench.timing import race_steps, take_turns
-from refimpl.experiments.compression import CODECS, HOOKS
+from refimpl.experiments.cells.cell import allreduce_of
+from refimpl.experiments.compression import CHANGED, CODECS, HOOKS
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
@@ -35,8 +36,9 @@ class LearningWorkload:
 
     @property
     def entry(self) -> ModelEntry:
-        """The model's entry in the registry."""
-        return entry_of(self.recipe.model)
+        """The model's entry in the registry, with the experiment's options."""
+        entry = entry_of(self.recipe.model)
+        return replace(entry, defaults={**entry.defaults, **CHANGED.get(self.recipe.model, {})})
 
     def make_model(self):
         """Return the model. Local."""
@@ -104,7 +106,8 @@ def _contender(comm, task, name):
     """Return its step, and a function that returns its held-out loss, or None. Collective."""
     data = task.make_data(comm.size)
     if name in CODECS:
-        options = Options(**task.entry.optimizer, steps=10**6, codec=CODECS[name], shared_memory=False)
+        options = Options(**task.entry.optimizer, steps=10**6, codec=CODECS[name], shared_memory=False,
+                          allreduce=allreduce_of(comm.size, 1))  # the same with each codec: busy cores time none well
         trainer = Trainer.open(task.make_model(), data, options, comm)
         heldout = task.make_heldout()
         return trainer.train_step, lambda: evaluate(trainer, heldout, HELDOUT_STEPS)["loss"]

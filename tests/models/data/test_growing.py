@@ -10,7 +10,8 @@ from models.recipe import Recipe, build
 
 
 def growing(count=40, factor=2, every=3):
-    return GrowingBatches(lambda times: Examples(np.arange(count), np.arange(count), 2, 2 * times, seed=1), factor, every)
+    numbers = np.arange(count)
+    return GrowingBatches(lambda times: Examples(numbers, numbers, 2, 2 * times, seed=1), factor, every)
 
 
 def test_microbatches_double_after_each_stage_until_a_step_holds_everything():
