@@ -133,11 +133,6 @@ def pytest_collection_modifyitems(config, items):
     items[:] = wanted
 
 
-def pytest_collection_finish():
-    """Leave what these modules hold out of garbage collections from here on: each connection to NCCL asks for one."""
-    gc.freeze()
-
-
 def _is_thorough(item) -> bool:
     mark, case = item.get_closest_marker("thorough"), item.name.partition("[")[2]
     return mark is not None and not any(name in case for name in mark.args)
