@@ -48,7 +48,7 @@ def main(arguments=None) -> int:
     except KeyboardInterrupt:
         _say("interrupted")
         return end_job(130)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return end_job(141)
     except command.REFUSALS as error:

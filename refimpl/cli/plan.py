@@ -124,7 +124,8 @@ def _computation(given):
 
 
 def _stragglers(given, chosen):
-    """Return the predictions of trainings without barriers; None: nobody asked. Raises ValueError without a server."""
+    """Return the predictions of trainings without barriers; None if not asked for. Raises ValueError without a server.
+    """
     from refimpl.plan.without_barriers import predict_without_barriers, seconds_with
 
     if not {"compute", "slow_rank", "consistency"} & given.keys():

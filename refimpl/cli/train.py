@@ -102,7 +102,7 @@ def _open(timeout, survive):
 
 
 def _before_training(survive):
-    """Return a context that says of deaths before the training that nobody can go on without the dead. Local."""
+    """Return a context in which the death of a rank ends all: the training that could go on has not begun. Local."""
     if not survive:
         return nullcontext()
     from refimpl.transport.survival import before_training  # loads MPI

@@ -20,7 +20,7 @@ class LocalWorld:
         """Return every rank's item, by rank. Collective. Raises LeftAlone if a rank fails or stays away."""
         if self.size == 1:
             return [item]
-        self._boxes.reverse()  # nobody is more than one exchange ahead: two boxes are enough
+        self._boxes.reverse()  # no rank is more than one exchange ahead: two boxes are enough
         box = self._boxes[0]
         box[self.rank] = item
         try:
@@ -42,7 +42,7 @@ def run_ranks(size: int, work) -> list:
         try:
             return work(LocalWorld(rank, size, (barrier, list(boxes))))
         except Exception:
-            barrier.abort()  # whoever waits for this rank is told
+            barrier.abort()  # ranks that wait for this one end
             raise
 
     with ThreadPoolExecutor(size) as threads:

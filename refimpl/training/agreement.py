@@ -14,8 +14,8 @@ from refimpl.transport import CollectiveError, Communicator
 
 PIECES = 8
 ELEMENTS = 4096
-"""Of a variable so many pieces are looked at, at both ends and evenly between, each of at most so many elements: whole
-rows where two fit. Whatever the variable's size, no more is made; what lies between the pieces is not seen."""
+"""PIECES pieces of a variable are compared, at both ends and evenly between, each of at most ELEMENTS elements: whole
+rows if two fit. The effort does not grow with the variable. What lies between the pieces is not seen."""
 
 
 def agree_on(comm: Communicator, facts: dict):

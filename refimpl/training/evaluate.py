@@ -23,7 +23,7 @@ def check_can_judge(model, heldout):
 def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     """Return {"loss", "count", "perplexity"} or {..., "accuracy"} over one epoch of ``heldout``. Collective.
 
-    heldout: a ``Data``.  steps: at most so many steps of it.
+    heldout: a ``Data``.  steps: the most steps of it that are evaluated; None: all.
     Every rank evaluates its microbatches on whole values of all variables.
     Needs model.evaluate(dense, tables, batch); see ``models.protocol``.
     """

@@ -35,8 +35,8 @@ class Options:
     search_partitions: find P during the first steps (docs/paper.md, Mechanisms), from ``partitions`` on (None: from the
     number of machines). A sample is the mean of ``search_sample`` steps after ``search_warmup`` others.
     memory_limit: bytes of served rows and their state that a rank may hold; None: no limit.
-    hot_rows: so many first rows of each sparse variable on the server are replicated and summed by allreduce; "auto":
-    as many as are predicted to pay. For rows that are numbered by falling popularity.
+    hot_rows: H, the first rows of each sparse variable on the server that are replicated and summed by allreduce;
+    "auto": the number that is predicted to be fastest. For rows that are numbered by falling popularity.
     mesh: "DATAxMODEL": fully connected layers are cut over groups of MODEL ranks (``refimpl.plan.mesh``); "auto": the
     mesh that is predicted to be fastest; None: no layer is cut.
     local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
@@ -46,13 +46,13 @@ class Options:
     channel: what exchanges move goes through a tensor channel, one of ``transport.channel.CHANNELS``.
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
-    scale_rate: the learning rate is for so many microbatches: with V it is V / scale_rate times as large.
+    scale_rate: the number of microbatches that ``learning_rate`` is for; with V the rate is V / scale_rate times it.
     rate_steps: steps until a falling rate ends; None: ``steps``.
     clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter.
     consistency, correction: how old the values may be that a worker computes with, and how a stale gradient is
     corrected; see ``refimpl.plain.consistencies`` and ``corrections``, and without a server ``decentralised``. Without
     barriers optimizer and rate count an owner's updates, or a replica's steps.
-    slow_rank: rank, as text -> how many times as long as it could its computation shall take.
+    slow_rank: rank, as text -> the factor by which its computation is slowed down.
     codec: kind ("dense", "sparse") or variable -> how its gradients are encoded, of ``refimpl.gradients.codecs``.
     precision: the model computes with "bf16" or "fp16" beside float32 masters; see ``step.precision``. None: float32.
     average_sparse: False sums row gradients over the microbatches instead of averaging them, as the authors' code

@@ -1,4 +1,4 @@
-"""How long the learning rate's schedule must be: no step is done at a rate of 0 that nobody asked for."""
+"""How long the learning rate's schedule must be. No step is done at a rate of 0 unless the user asked for it."""
 
 from kernels.update.rates import RATES
 from refimpl.plain.consistencies import Backup, Softsync, consistency, is_decentralised

@@ -52,11 +52,11 @@ class Session:
 
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
     output: run directory, None to write no files.  resume: directory of a checkpoint to continue from.
-    checkpoint_every: so many steps, or as "30s" seconds by rank 0's clock, at the end of a step; None: at the end only.
+    checkpoint_every: steps, or "30s", seconds on rank 0's clock, between checkpoints; None: only one at the end.
     trace: whether to write trace.json.  warm: steps at the start that do not count for the speed.
     describe: what config.json and checkpoints should say of model and data, plain JSON values.
-    progress: called on rank 0 with each step's metrics; where it returns True, the training ends after this step.
-    announce: called there with what was chosen, and why.
+    progress: called on rank 0 with each step's metrics; if it returns True, the training ends after this step.
+    announce: called on rank 0 with what was chosen, and why.
     watch: ``watch(trainer)`` returns the context in which a step is done, on every rank; without barriers, all those
     between two cuts.
     signals: asked before each step whether this rank shall end; then a last checkpoint is saved.
@@ -177,7 +177,7 @@ class Session:
             check_schedule(self.options, self.trainer.comm.size)
 
     def _tell_choices(self):
-        """Tell what was chosen, and why. Of ranks with nothing to compute warn if nobody listens. Local."""
+        """Announce what was chosen, and why. Without ``announce``, only warn of ranks without microbatches. Local."""
         idle = idle_ranks(self.trainer)
         for said in (*choices_of(self.trainer), idle and f"note: {idle}"):
             self._tell(said)
@@ -234,7 +234,7 @@ class Session:
             return record, time.perf_counter() - begin
 
     def _due(self, every, ended: bool) -> bool:
-        """Return whether what is done every so many steps (None: at the end only) is due now. Local."""
+        """Return whether a task that is due every ``every`` steps (None: only at the end) is due now. Local."""
         return ended or bool(every) and self.trainer.step % every == 0
 
     def _checkpoint_due(self, ended: bool) -> bool:

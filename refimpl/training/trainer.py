@@ -89,7 +89,7 @@ class Trainer:
                              (ValueError,))
 
     def restore(self, step: int, arrays):
-        """Go on after so many steps from their state: a checkpoint's, or one in memory, on any number of ranks. Local.
+        """Go on after ``step`` steps from a state: a checkpoint's, or one in memory, of any number of ranks. Local.
 
         arrays: key -> array, of all ranks; see ``run.whole``, and ``Parameters.place`` for those of variables.
         """

@@ -176,7 +176,7 @@ def test_a_dataset_that_draws_from_elsewhere_is_found_in_the_first_step(collate)
     data = TorchData(Noisy(np.random.default_rng().random), 4, 3, collate=collate)
     model = model_of("recommender") if collate is None else TorchModel(
         torch.nn.Embedding(40, 1, dtype=torch.float64), named_total)
-    with pytest.raises(CollectiveError, match="is another one when it is asked for again.*NumPy or random"):
+    with pytest.raises(CollectiveError, match="has changed between two calls.*NumPy or random"):
         train(model, data, options=Options(steps=1), comm=MPI.COMM_SELF)
 
 

@@ -65,7 +65,7 @@ def test_data_that_are_another_each_time(comm):
 
     for meddle, words in [(same_buffer, "batch.inputs of microbatch "),
                           (lambda step, index, batch: replace(batch, targets=batch.targets + next(times)),
-                           "is another one when it is asked for again"),
+                           "has changed between two calls"),
                           (lambda step, index, batch: batch.inputs, "returned ndarray: it must return a Batch")]:
         said = refused(comm, False, data=Meddled(last(comm), meddle), steps=1)
         assert said.startswith(named(comm)) and words in said, said

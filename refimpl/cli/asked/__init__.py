@@ -1,1 +1,1 @@
-"""What a command line may ask: options, the texts that they take, and what is said of a wrong one."""
+"""What a command line may ask: options, the values that they take, and the errors for wrong ones."""

@@ -37,7 +37,7 @@ class TorchDDP(TorchTraining):
         return dist.get_rank(), dist.get_world_size()
 
     def describe(self) -> dict:
-        """DDP averages both kinds over N, whoever touched a row; only dense gradients can be clipped."""
+        """DDP averages both kinds over N, however many ranks touched a row; only dense gradients can be clipped."""
         return {**self.manifest, "name": f"PyTorch {torch.__version__} DDP over gloo", "dense": "average",
                 "sparse": "average", "divide": "before", "loss": "mean-of-means", "start": "rank 0",
                 "sampler": "pads", "fusion_bytes": BUCKET}

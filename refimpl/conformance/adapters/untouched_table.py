@@ -1,4 +1,4 @@
-"""Tables that nobody reads or writes: of any number of rows, in no memory. For aggregation alone."""
+"""Tables that are neither read nor written: any number of rows, without memory. For aggregation alone."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """Fully connected layers cut over groups of ranks: one step of a small network on each mesh of the ranks.
 
-Every number is whole, or divided by a power of two, and none has more digits than float32: so whoever adds in whatever
-order gets the same, except where a norm is clipped.
+Every number is an integer divided by a power of two, and none has more digits than float32. So sums are the same in
+every order, except where a norm is clipped.
 """
 
 import numpy as np

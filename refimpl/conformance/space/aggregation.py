@@ -16,7 +16,7 @@ from refimpl.conformance.space.deviation import Impossible, Machine, Place, conc
 
 
 BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
-"""Decisions of whoever contributes: on which ranks they are taken otherwise does not show on those alone."""
+"""Decisions of the contributing rank. If a rank deviates in one of them, other ranks' answers differ, too."""
 
 
 class Aggregation(Machine):

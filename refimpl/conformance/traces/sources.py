@@ -62,13 +62,13 @@ class Sources:
                 if self.ours.get("local", step, self.variables[0].name, m) is not None]
 
     def local(self, step) -> list[dict] | None:
-        """Return each microbatch's gradients, zero or no rows where it has no examples; None if nobody gives them."""
+        """Return each microbatch's gradients, zero or no rows where it has no examples; None if they are not known."""
         trace = self._giver("local", [("local", step, v.name, m) for m in self.active(step) for v in self.variables])
         return trace and [{v.name: nothing_of(v) if (part := trace.get("local", step, v.name, m)) is None else part
                            for v in self.variables} for m in range(self.microbatches)]
 
     def aggregated(self, step) -> dict | None:
-        """Return the step's gradients, None if nobody gives them."""
+        """Return the step's gradients; None if they are not known."""
         trace = self._giver("aggregated", [("aggregated", step, v.name, None) for v in self.variables])
         return trace and {v.name: trace.get("aggregated", step, v.name) for v in self.variables}
 

@@ -1,1 +1,1 @@
-"""A user's model and data behind their own protocols: every answer is looked at, and who is wrong is named."""
+"""A user's model and data behind their own protocols: every answer is checked, and an error names what is wrong."""

@@ -1,4 +1,4 @@
-"""A user's data, each answer looked at: the global batch's normaliser, and arrays that nobody writes to."""
+"""A user's data, each answer checked: the global batch's normaliser, and arrays that must not be written to."""
 
 import copy
 import math
@@ -68,9 +68,8 @@ class CheckedData:
             again = self.microbatch(step, v, examples)
             same = (again is None) == (batch is None)
             if not same or batch and any(checksum(getattr(again, f)) != kept[v, f][1] for f in FIELDS):
-                raise ValueError(f"the data's microbatch({step}, {v}) is another one when it is asked for again: it "
-                                 "must be a function of step and number alone. Where it draws random numbers (from "
-                                 "NumPy or random), let a generator of its own draw them: "
-                                 f"np.random.default_rng([seed, {step}, {v}])")
+                raise ValueError(f"the data's microbatch({step}, {v}) has changed between two calls: it must depend on "
+                                 "step and number alone. If it draws random numbers (from NumPy or random), give it a "
+                                 f"generator of its own: np.random.default_rng([seed, {step}, {v}])")
         self.first = False
         return batches, examples

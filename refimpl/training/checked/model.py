@@ -131,7 +131,7 @@ class CheckedModel:
         return result
 
     def _ask(self, method: str, *arguments):
-        """Return model.method(*arguments); a forbidden write is told with its line, as NumPy, Numba or Cython saw it.
+        """Return model.method(*arguments); an error for a forbidden write names its line, in NumPy, Numba or Cython.
         """
         try:
             return getattr(self.model, method)(*arguments)

@@ -36,7 +36,7 @@ def checksum(array) -> tuple:
 
 
 class Kept(dict):
-    """Arrays that nobody may write to from now on: label -> (array, its checksum). Local."""
+    """Arrays that must not be written to from now on: label -> (array, its checksum). Local."""
 
     def keep(self, label, array):
         """Note what an array is now, if it is not noted yet; return it."""

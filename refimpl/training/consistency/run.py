@@ -38,7 +38,7 @@ class Left(NamedTuple):
 class Stretch(NamedTuple):
     """A part of a training. steps: metrics of all workers' steps, in their order in time, the same on every rank.
 
-    counted_from: what was done until so many seconds after the beginning does not count for the speed.
+    counted_from: seconds from the beginning; what was done before does not count for the speed.
     left: what owners leave behind, after the last stretch; else None.
     """
 
@@ -60,7 +60,7 @@ def without_barriers(trainer, watch, progress, warm: int, every, asked) -> Itera
     watch: ``watch(trainer)`` returns the context in which the steps between two cuts are done.
     progress: called on rank 0 with the metrics of each of its worker's steps.
     warm: steps of each worker that do not count for the speed.
-    every: so many steps of rank 0's worker are between two cuts; None: no cut.  asked: whether this rank wants one now.
+    every: the steps of rank 0's worker between two cuts; None: no cut.  asked: whether this rank wants one now.
     """
     training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
     training.serving.worker.carried = trainer.carried

@@ -39,7 +39,7 @@ class Synchronous:
 
     parameters: the ``Parameters``.
     overlap: whether exchanges go on beside the computation.
-    before_update: told of the summed gradients before the optimizer changes what this rank keeps; None: nobody is.
+    before_update: called with the summed gradients before the optimizer changes what this rank keeps; or None.
     after_computing: told of a step's number and losses, and of the sums of this rank's gradients (``formed``).
     formed: sums of gradients that this rank had formed before a step was undone (``survival.formed``); None: none.
     """

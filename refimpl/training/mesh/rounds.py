@@ -3,10 +3,10 @@
     features of round j + 1 ─▶ their rows leave ─▶ cut layers of round j, forward and backward ─▶ its features, backward
                                (and travel beside the computation of round j)
 
-The unit of computation is a microbatch x a column block, whoever computes it: so the bits are those of one device. The
-weight gradients of cut layers add up in the last round, in the order of the group's microbatches: one tree, no more
-memory than on one device. Each layer's leave as soon as they are there, before the gradient of its input is computed
-(Das et al., arXiv 1602.06709); whatever is under way is let go on after each unit.
+The unit of computation is a microbatch x a column block on every mesh, so the bits are those of one device. The weight
+gradients of cut layers are added in the last round, in the order of the group's microbatches: in one tree, with no more
+memory than on one device. Each layer's gradients leave as soon as they are computed, before the gradient of its input
+is (Das et al., arXiv 1602.06709). After each unit, the exchanges that are under way make progress.
 """
 
 from typing import Any, NamedTuple

@@ -36,7 +36,7 @@ class Totals:
     def add_stretch(self, steps: list[dict], since: float):
         """Add a part of a training without barriers. steps: metrics of all workers' steps in it. Local.
 
-        since: what was done until so many seconds after the beginning does not count for the speed.
+        since: seconds from the beginning; what was done before does not count for the speed.
         """
         mine = [metrics for metrics in steps if metrics["worker"] == self.comm.rank]
         for metrics in steps:  # a rank that came too late for any step says 0 of the same variables

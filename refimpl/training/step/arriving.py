@@ -99,7 +99,7 @@ class Arriving(Mapping):
         return self.here[name]
 
     def __contains__(self, name):
-        return name in self.names  # to know that it will come, nobody need wait
+        return name in self.names  # it is known that it will come; to ask is no reason to wait
 
     def __iter__(self):
         return iter(self.names)

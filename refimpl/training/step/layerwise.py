@@ -4,7 +4,7 @@
     lamb   adam's direction u, then sgd with u times  ‖w‖ / ‖u‖
 
 Norms are of the rows that have a gradient, over all ranks. Squares of rows are added exactly, as for clipping: so the
-bits do not depend on who has which rows.
+bits do not depend on which rank has which rows.
 """
 
 import math

@@ -16,7 +16,7 @@ from refimpl.training.step.sequential import ComingRows
 class OverlappedStep:
     """One step's exchanges beside its computation. Local to make; all ranks ``begin`` it and take its ``sums``.
 
-    Meanwhile nobody else on this rank may use the communicator. Arguments: see ``SequentialStep``.
+    Meanwhile no other code on this rank may use the communicator. Arguments: see ``SequentialStep``.
     dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
     keeps: whether ``formed`` will be asked for.
     """

@@ -4,16 +4,16 @@
                                 ready ▼          ended ▲     over ▼
     exchanging  ──────────────────────merge, send, add─┴─────────────next pull──
 
-The host only says what comes after what, and goes on. CuPy's pool hands memory that is given back to whoever asks next
-on the stream it was allocated on, without waiting for another: so what one of them made and the other uses is kept
-until the first waits for the second. (CUDA C++ Programming Guide: Streams; Events. CuPy: Memory Management.)
+The host only orders the work, without waiting for it. CuPy's pool reuses freed memory for the next allocation on the
+same stream, without waiting for the other stream. So an array that one stream made and the other uses is kept until the
+first stream waits for the second. (CUDA C++ Programming Guide: Streams; Events. CuPy: Memory Management.)
 """
 
 from contextlib import nullcontext
 
 
 class OneLine:
-    """On a CPU work happens when it is asked for: nobody waits. Local."""
+    """On a CPU each operation is finished when its call returns, so there is nothing to order. Local."""
 
     def beside(self):
         """Return the context in which a thread asks for the work of exchanges."""

@@ -1,11 +1,11 @@
-"""A training whose ranks can do without those that die, and that ends with the bits of one in which nobody died.
+"""A training that goes on when ranks die, and ends with the same bits as if none had died.
 
-    decisions   who keeps a copy for whom, computes what, hands which rows to whom; which rows are lost: plain data
+    decisions   which rank keeps a copy for which, computes what and sends which rows; which rows are lost: plain data
     formed      sums of gradients that are not computed again
-    undo        what the steps since the last commit have changed, to be put back
-    backup      copies of what one rank alone keeps, at its partner
+    undo        restores what the steps since the last commit have changed
+    backup      copies, at its partner, of what one rank alone keeps
     memory      the state that the living ranks have, as a training on fewer ranks restores it
-    session     a session that commits every so many steps, and goes on from the last commit when a rank has died
+    session     commits every K steps, and goes on from the last commit when a rank has died
 
 Plainly: ``refimpl.plain.survive``.
 """

@@ -19,7 +19,7 @@ def partner_of(rank: int, machines: Machines) -> int:
 
 
 def dealt_anew(of_rank, alive: list[int]) -> list[list[int]]:
-    """Return the microbatches of each living rank: its own, and in turn those of the dead, to whom has fewest. Local.
+    """Return the microbatches of each living rank: its own, and those of dead ranks, dealt to ranks with fewest. Local.
 
     of_rank: those of each rank.  alive: which ranks live, in the order of their new numbers.
     """
@@ -36,7 +36,7 @@ def rows_of(ranges: list[range] | None, rows: int) -> np.ndarray:
 
 
 def givers(rows: int, held: list[np.ndarray], wanted: list[np.ndarray]) -> list[np.ndarray]:
-    """Return, for each rank and each row that it wants, the rank that has it; -1: nobody has. Local.
+    """Return, for each rank and each row that it wants, the rank that has it; -1: no rank has it. Local.
 
     rows: of the variable.  held[r], wanted[r]: row numbers. A rank takes what it has from itself, and other rows from
     the lowest rank that has them.

@@ -1,7 +1,7 @@
 """The state of a training in the memory of the living ranks, as a training on fewer ranks restores it.
 
     each rank   tells which rows it has, its own and its copies of dead ranks', and which it is to keep from now on
-    decisions   say who gives whom which rows
+    decisions   which rank sends which rows to which rank
     Whole       is asked for rows, as a checkpoint's arrays are, and has those that this rank is to keep
 """
 
@@ -44,7 +44,7 @@ class Memory:
         self.step, self.parts, self.states = step, parts, states
 
     def gather(self, parameters, slots: list[tuple[str, str | None]], microbatches: int) -> dict | None:
-        """Return key -> array, as ``Trainer.restore`` takes them; None: nobody has some of the state. Collective.
+        """Return key -> array, as ``Trainer.restore`` takes them; None if some of the state is lost. Collective.
 
         parameters: of the new training.  slots: of ``slots_of``.  microbatches: how many there are on all ranks.
         """
@@ -82,7 +82,10 @@ def _told(rows) -> list | None:
 
 
 class _Ways:
-    """Who gives whom which rows of a variable. held, wanted: the ranges of each part, by rank. Local, but ``bring``."""
+    """Which rank sends which rows of a variable to which rank. Local, but for ``bring``.
+
+    held, wanted: the ranges of each part, by rank.
+    """
 
     def __init__(self, comm, variable, held, wanted):
         self.comm, self.variable, self.rows = comm, variable, variable.shape[0] if variable.shape else 1

@@ -50,7 +50,7 @@ class Meeting:
         return False
 
     def partner(self, rank: int, number: int) -> int:
-        """Return whose replica a rank gets in step ``number``; its own: nobody's. Local."""
+        """Return the rank whose replica a rank gets in step ``number``; its own number if it gets none. Local."""
         return rank
 
 
@@ -113,7 +113,7 @@ MEETINGS = {"easgd": EASGD, "gossip": Gossip, "local": Local}
 
 
 def meeting(text: str, ranks: int, steps: int) -> Meeting:
-    """Return a new meeting of so many replicas, as "easgd:4" says it. Local. Raises ValueError, with what to write."""
+    """Return a new meeting, for example "easgd:4", of some replicas. Local. Raises ValueError with what to write."""
     name, colon, number = text.partition(":")
     takes = DECENTRALISED[name]
     if bool(colon) != bool(takes):

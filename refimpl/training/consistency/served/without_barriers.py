@@ -1,13 +1,14 @@
-"""Equals plain/async_server.py: training without barriers, on all ranks, by letters that come when they come.
+"""Equals plain/async_server.py: training without barriers, on all ranks, by messages (letters) read in arrival order.
 
-A rank's main thread serves, and deals with MPI alone; the worker computes in another, with copies of what it pulled: no
-lock is needed. A rank with nothing to do sleeps, the longer the less has come.
+The main thread of a rank serves, and it alone calls MPI. The worker computes in another thread, with copies of the rows
+that it pulled, so no lock is needed. A rank with nothing to do sleeps, the longer the fewer letters arrive.
 
-A cut, for an evaluation or a checkpoint between: rank 0 asks for it; each worker that computes pushes first, and none
-begins anything else; then all read letters until none is under way. What a worker was not answered, it waits for on.
+A cut is a pause for an evaluation or a checkpoint. Rank 0 asks for it. Each worker finishes its computation, pushes,
+and begins nothing else. Then all ranks read letters until none is under way. After the cut, a worker still waits for
+the answers that it had not got before.
 
-The end: a worker that has heard that it is over tells rank 0, and its rank goes on serving; when all have, rank 0 says
-so. Before it told, all that a worker pulled was answered and all that it pushed was taken: nothing is under way.
+The end: a worker that has finished tells rank 0, and its rank goes on serving. When all workers have finished, rank 0
+tells all ranks. By then every pull of a worker was answered and every push was applied, so nothing is under way.
 """
 
 import contextvars
@@ -190,7 +191,7 @@ class WithoutBarriers:
             self.computed.set_exception(problem)
 
     def _late(self):
-        """Return whom this rank waits for; None while it computes."""
+        """Return the rank that this rank waits for; None while it computes."""
         if self.state == "compute":
             return None
         clocks = self.owner.clocks

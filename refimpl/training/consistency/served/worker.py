@@ -99,9 +99,10 @@ class AsyncWorker:
         return parts | {v.name: self.gradients[v.name] for v in self.dense[owner]}
 
     def metrics(self, times: float, at: float) -> dict:
-        """Return the metrics of this step, which ended so many seconds after the beginning.
+        """Return the metrics of this step.
 
-        times: of what part of the batch its own is, as a factor: the loss is told as if that were all of it.
+        times: (microbatches of the batch) / (the worker's own): the loss is scaled to the whole batch.
+        at: seconds from the beginning of the training to the end of this step.
         """
         return {"step": self.clock + 1, "worker": self.number, "loss": self.loss * times, "examples": self.examples,
                 "at": at, "alpha": self.alpha}
