@@ -56,8 +56,8 @@ def add(parser):
     run.add_argument("--survive", action="store_true", help="go on without ranks that die, with the same bits. It "
                      "needs Open MPI: mpirun --with-ft ulfm")
     run.add_argument("--backup-every", type=whole(), metavar="K",
-                     help="with --survive: copy changed rows to another rank every K steps. A death makes the others "
-                          "repeat at most K steps (default 1)")
+                     help="with --survive: every K steps all ranks agree that another rank has what each alone keeps. A "
+                          "death makes the others repeat at most K steps (default 1)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 

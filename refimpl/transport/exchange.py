@@ -45,16 +45,17 @@ class ArrayExchange(Agreement):
         """
         self.start(sends, receives, phase, kind, packed).wait()
 
-    def start(self, sends, receives, phase: str, kind: str, packed: bool = True) -> Pending:
+    def start(self, sends, receives, phase: str, kind: str, packed: bool = True, tag: int = 0) -> Pending:
         """Begin an ``exchange`` and return it. Collective over the ranks concerned, as is ``Pending.wait``.
 
-        Until it is waited for, what is sent must not be written and what is received not read.
+        Until it is waited for, what is sent must not be written and what is received not read.  tag: arrays on the host
+        are matched among those of the same tag.
         """
         what = f"{phase} ({kind})"
         receives, to_device = self._counted("received", receives, phase, kind)
         sends, from_device = self._counted("sent", sends, phase, kind)
         if not (from_device or to_device):
-            return self.host_transport.start(sends, receives, what, packed)
+            return self.host_transport.start(sends, receives, what, packed, tag)
         device = self.transport_of((from_device or to_device)[0][1])
         return _Both(self.host_transport.start(sends, receives, what, packed),
                      device.start(from_device, to_device, what))

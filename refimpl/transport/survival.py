@@ -33,6 +33,10 @@ from refimpl.transport.machines import Machines
 from refimpl.transport.messages import MpiMessages
 from refimpl.transport.waiting import CHECK_SECONDS, Waiter, keep_for_ever
 
+DEATHS = MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED
+"""Classes of the errors by which MPI reports a death."""
+MPI_ERRORS = MPI.Exception, PeerDied
+
 POLL_SECONDS = 50e-6
 """Between two looks whether all ranks have said if they are done."""
 
@@ -144,12 +148,17 @@ def ranks_named(numbers) -> str:
 
 @contextmanager
 def before_training():
-    """Say of a death in words that there was no training yet with which others could go on. Local."""
+    """Say of a death in words that there was no training yet with which others could go on. Local.
+
+    Raises CollectiveError, also for another error of MPI, of which it does not say that a rank died.
+    """
     try:
         yield
-    except (MPI.Exception, PeerDied) as death:
-        raise CollectiveError("a rank died before the training began, and the others cannot go on yet: start the job "
-                              "again") from death
+    except MPI_ERRORS as error:
+        died = isinstance(error, PeerDied) or error.Get_error_class() in DEATHS
+        met = "a rank died" if died else f"MPI met an error ({error})"
+        raise CollectiveError(f"{met} before the training began, and the others cannot go on yet: start the job again"
+                              ) from error
 
 
 class _SignsOfLife:
@@ -214,7 +223,7 @@ class _Messages(MpiMessages):
 
 def is_death(error: BaseException | None) -> bool:
     """Return whether an error is, or was made of, what a rank meets when another one has died. Local."""
-    while error is not None and not isinstance(error, (MPI.Exception, PeerDied)):
+    while error is not None and not isinstance(error, MPI_ERRORS):
         error = error.__cause__
     return error is not None
 

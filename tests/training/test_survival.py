@@ -60,11 +60,9 @@ def test_all_steps_since_the_last_commit_are_undone():
     committed = [array.copy() for array in (table.values, table.state["sum"], weight.values)]
     for ids in ([1, 3], [3, 4], [1]):
         step(undo, table, weight, ids)
-    assert undo.changed(table).tolist() == [1, 3, 4] and undo.changed(weight).tolist() == []
     undo.roll_back()
     for before, now in zip(committed, (table.values, table.state["sum"], weight.values)):
         assert (before == now).all()
-    assert undo.changed(table).size == 0
     step(undo, table, weight, [2])
     undo.roll_back()
     assert (table.values == committed[0]).all() and (weight.values == committed[2]).all()

@@ -16,13 +16,16 @@ from refimpl.training.survival.session import DealtData
 from refimpl.training.survival.undo import Undo
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
+from refimpl.transport.errors import CollectiveError
 from refimpl.transport.machines import in_blocks
+from refimpl.transport.survival import before_training
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 SETTINGS = {"hybrid": {}, "ps": dict(architecture="ps"), "allreduce": dict(architecture="allreduce"),
             "hot rows": dict(hot_rows=5, partitions=7), "sharded": dict(shard_optimizer=True, scheme="contiguous"),
             "machines": dict(allreduce="hierarchical"), "ps on machines": dict(architecture="ps"), "overlapped": {},
-            "ps, overlapped": dict(architecture="ps")}
+            "ps, overlapped": dict(architecture="ps"), "ps, 3 at a time": dict(architecture="ps"), "3 at a time": {},
+            "overlapped, 3 at a time": {}, "lamb": {}, "lars, 3 at a time": {}}
 
 
 class Watched:
@@ -30,18 +33,23 @@ class Watched:
 
     def __init__(self, trainer):
         self.trainer, self.undo, parameters = trainer, Undo(), trainer.parameters
-        trainer.consistency.before_update, trainer.consistency.after_computing = self.undo.note, self.note
+        steps = trainer.consistency
+        steps.before_update, steps.after_computing = self.undo.note, self.note
         self.kept = [kept for v in parameters.variables for kept in parameters.exchange_of[v.name].kept(v.name)]
-        self.backups = Backups(trainer.comm, [kept for kept in self.kept if kept.alone])
+        self.backups = Backups(trainer.comm, [kept for kept in self.kept if kept.alone], trainer.model.variables,
+                               steps.redo)
+        steps.after_update, steps.between = self.backups.note, self.backups.post
         self.backups.begin(trainer.carried)
         self.commit()
 
     def note(self, number, losses, sums):
         self.formed = Formed(number, losses, sums, self.trainer.carried)
 
-    def step(self):
-        self.trainer.train_step()
-        self.backups.send(self.undo, self.trainer.carried)
+    def steps(self, number=1):
+        """Do so many; the gradients of all but the last leave while the next one computes, without overlap."""
+        for _ in range(number):
+            self.trainer.train_step()
+        self.backups.send(self.trainer.carried)
 
     def commit(self):
         self.backups.commit()
@@ -49,27 +57,30 @@ class Watched:
 
     def memory(self):
         copies = [part for parts in self.backups.copies.values() for part in parts]
-        return Memory(2, [Part.of(kept) for kept in self.kept] + copies, self.backups.states)
+        return Memory(3, [Part.of(kept) for kept in self.kept] + copies, self.backups.states)
 
 
 def hashed(trainer):
-    return hashes(trainer.parameters, OPTIMIZERS["adam"].state)
+    return hashes(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
 
 
 @pytest.mark.parametrize("work, setting", [("toy", "hybrid"), ("toy", "ps"), ("lm", "hybrid"), ("toy", "hot rows"),
                                            ("toy", "allreduce"), ("toy", "sharded"), ("toy", "machines"),
                                            ("toy", "ps on machines"),
-                                           ("lm", "overlapped"), ("toy", "ps, overlapped")])
+                                           ("lm", "overlapped"), ("toy", "ps, overlapped"), ("lm", "3 at a time"),
+                                           ("toy", "ps, 3 at a time"), ("lm", "overlapped, 3 at a time"),
+                                           ("toy", "lamb"), ("lm", "lars, 3 at a time")])
 def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting):
     comm, changes = Communicator.of(), dict(device="cpu", overlap="overlapped" in setting, **SETTINGS[setting])
     if "machines" in setting:  # of two ranks, who aggregate
         comm = Communicator(comm.mpi, in_blocks(comm.size, 2))
-    watched = Watched(make_trainer(work, "adam", comm, **changes))
-    for _ in range(2):
-        watched.step()
+    optimizer = next((name for name in ("lamb", "lars") if name in setting), "adam")
+    watched = Watched(make_trainer(work, optimizer, comm, **changes))
+    for number in (3,) if "at a time" in setting else (2, 1):
+        watched.steps(number)
         watched.commit()
-    two_steps = hashed(watched.trainer)
-    watched.step()  # a rank dies before all agree that this one is done
+    three_steps = hashed(watched.trainer)
+    watched.steps()  # a rank dies before all agree that this one is done
     undisturbed = hashed(watched.trainer)
     watched.undo.roll_back()
     fewer, ranks = comm.first(comm.size - 1), range(comm.size)
@@ -77,11 +88,11 @@ def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
         model, data, _ = WORKS[work]
         counting = Recording(model())
         deal = dealt_anew([leaves_of(rank, comm.size, 8) for rank in ranks], list(ranks[:-1]))
-        trainer = Trainer.open(counting, DealtData(data(), deal), make_options(work, "adam", **changes), fewer)
+        trainer = Trainer.open(counting, DealtData(data(), deal), make_options(work, optimizer, **changes), fewer)
         trainer.consistency.formed = watched.formed
-        slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
-        trainer.restore(2, watched.memory().gather(trainer.parameters, slots, trainer.data.microbatches))
-        assert hashed(trainer) == two_steps
+        slots = slots_of(trainer.parameters, OPTIMIZERS[optimizer].state)
+        trainer.restore(3, watched.memory().gather(trainer.parameters, slots, trainer.data.microbatches))
+        assert hashed(trainer) == three_steps
         trainer.train_step()
         assert hashed(trainer) == undisturbed
         ours = set(deal[fewer.rank]) - set(leaves_of(fewer.rank, comm.size, 8))  # the dead rank's: only these are computed
@@ -102,17 +113,26 @@ def test_what_no_living_rank_has_is_known_to_be_lost(work, architecture):
 
 def test_the_bytes_of_a_backup_equal_the_formula():
     watched = Watched(make_trainer("lm", "adam", Communicator.of(), device="cpu", architecture="ps"))
-    watched.step()
+    watched.steps()
     sent, slots = watched.trainer.comm.ledger.sent, 1 + len(OPTIMIZERS["adam"].state)
     alone = [kept.shard for kept in watched.kept if kept.alone]
     for shard in alone:
-        name, changed = shard.variable.name, len(watched.undo.changed(shard))
+        name = shard.variable.name
         if shard.variable.sparse:
-            assert sent["backup", name, "indices"] == 8 * changed > 0
-            assert sent["backup", name, "rows"] == changed * slots * row_bytes(shard.variable)
+            changed = watched.undo.rows[id(shard)].changed
+            assert sent["backup", name, "indices"] == 8 * changed.sum() > 0
+            assert sent["backup", name, "rows"] == changed.sum() * row_bytes(shard.variable)
         else:
             assert sent["backup", name, "dense"] == slots * shard.variable.nbytes
     states = pack(watched.trainer.carried)
-    assert sent["backup", "", "control"] == 8 * (len(alone) + 1) + len(states) > len(states) > 0
+    sparse = sum(shard.variable.sparse for shard in alone)
+    assert sent["backup", "", "control"] == 8 * (sparse + 1) + states.size > states.size > 0
     total = MPI.COMM_WORLD.allreduce(watched.trainer.comm.ledger.total("sent", phase="backup"))
     assert total == MPI.COMM_WORLD.allreduce(watched.trainer.comm.ledger.total("received", phase="backup"))
+
+
+@pytest.mark.parametrize("kind, words", [(MPI.ERR_PROC_FAILED, "^a rank died before the training began"),
+                                         (MPI.ERR_TRUNCATE, r"^MPI met an error \(.+\) before the training began")])
+def test_only_of_a_death_it_is_said_that_a_rank_died(kind, words):
+    with pytest.raises(CollectiveError, match=words), before_training():
+        raise MPI.Exception(kind)

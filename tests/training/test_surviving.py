@@ -21,6 +21,7 @@ TRAIN = ["-m", "refimpl", "train", "lm", "--preset", "tiny", "--steps", str(STEP
 PATHS = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])}
 PUSH, BACKUP, GATHER, SAVE = ("refimpl.server.rows:RowServer.push", "refimpl.training.survival.backup:Backups.send",
                               "refimpl.training.survival.memory:Memory.gather", "refimpl.training.session:Session._save")
+POST = "refimpl.training.survival.backup:Backups.post"
 BEGIN = "refimpl.training.survival.session:SurvivingSession._open"
 
 
@@ -46,11 +47,12 @@ def undisturbed():
 @pytest.mark.parametrize("ranks, deaths, options, told", [
     (3, f"2@3@{PUSH}", [], ["rank 2 died, ranks 0 1 go on"]),
     (4, "0@4@0.02 2@4@0", ["--architecture", "ps", "--backup-every", "2"], ["ranks 1 3 go on"]),
+    (3, f"1@3@{POST}", ["--backup-every", "4"], ["rank 1 died, ranks 0 2 go on"]),
     (4, f"0@2@0.01 2@2@{GATHER}", ["--hot-rows", "20"], ["ranks 1 3 go on"]),
     (3, f"1@0@{BEGIN}", [], ["rank 1 died, ranks 0 2 go on"]),
     (3, f"0@2@0 2@3@{BACKUP}", ["--architecture", "allreduce"], ["rank 0 died, ranks 1 2 go on",
                                                                  "rank 2 died, rank 1 goes on"]),
-], ids=["in a push", "two at once", "while others recover", "before the first step", "down to one"])
+], ids=["in a push", "two at once", "when a backup is under way", "while others recover", "before the first step", "down to one"])
 def test_survivors_have_the_undisturbed_bits(undisturbed, ranks, deaths, options, told):
     printed = survive(ranks, deaths, "--no-output", *options)
     assert hashes(printed) == undisturbed

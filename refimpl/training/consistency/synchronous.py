@@ -13,6 +13,7 @@ from refimpl.training.checked.model import CheckedModel
 from refimpl.training.checked.targets import Said, Targets
 from refimpl.training.device import LESS, memory_for
 from refimpl.training.mesh.rounds import MeshStep
+from refimpl.training.step.layerwise import norms_of
 from refimpl.training.step.overlapped import OverlappedStep
 from refimpl.training.step.scalars import check_losses
 from refimpl.training.step.sequential import SequentialStep
@@ -39,12 +40,16 @@ class Synchronous:
 
     parameters: the ``Parameters``.
     overlap: whether exchanges go on beside the computation.
+    between: called when rows have been pulled, before anything is computed, and not with overlap; or None.
     before_update: called with the summed gradients before the optimizer changes what this rank keeps; or None.
+    after_update: called after it with what ``redo`` takes; or None.
     after_computing: told of a step's number and losses, and of the sums of this rank's gradients (``formed``).
     formed: sums of gradients that this rank had formed before a step was undone (``survival.formed``); None: none.
     """
 
+    between: Callable[[], None] | None = None
     before_update: Callable[[list], None] | None = None
+    after_update: Callable[[int, list, float, dict], None] | None = None
     after_computing: Callable[[int, list, list], None] | None = None
     formed: Any = None
 
@@ -55,6 +60,7 @@ class Synchronous:
         if parameters.plan.on_mesh.model > 1:
             self.mesh = MeshStep(model, parameters, options.seed, device.xp, overlap)
             overlap = False  # its own
+        self.overlap, self.norms = overlap, {}
         self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
 
     def step(self, number: int, reading: Reading, meanwhile: Callable[[], None]) -> dict:
@@ -72,6 +78,8 @@ class Synchronous:
         exchanges.keeps = self.after_computing is not None
         try:
             exchanges.begin()
+            if self.between is not None and not self.overlap:
+                self.between()
             losses, error = self._compute(number, exchanges, reading)
             reduced, loss, norm = self._sum_up(number, exchanges, losses, error, meanwhile)
             with self.timeline.phase("update"):
@@ -166,5 +174,17 @@ class Synchronous:
         """
         if self.before_update is not None:
             self.before_update(reduced)
-        return update_shards(self.options, number, reduced, scale, self.parameters.plan.microbatches, self.comm,
+        rate = update_shards(self.options, number, reduced, scale, self.parameters.plan.microbatches, self._norms,
                              self.parameters.variables, self.unscale)
+        if self.after_update is not None:
+            self.after_update(number, reduced, scale, self.norms)
+        return rate
+
+    def _norms(self, names, steps):
+        self.norms = norms_of(self.comm, names, steps)
+        return self.norms
+
+    def redo(self, number, reduced, scale, norms):
+        """Do an update once more, on copies of what another rank keeps. norms: those that it had. Local."""
+        update_shards(self.options, number, reduced, scale, self.parameters.plan.microbatches, lambda *_: norms,
+                      self.parameters.variables)

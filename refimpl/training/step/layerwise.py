@@ -38,21 +38,21 @@ class Step(NamedTuple):
     counts: bool
 
 
-def elementwise(options, number: int, steps: list[Step], comm, variables) -> tuple[str, dict, list[Step]]:
-    """Return an elementwise optimizer, its options, and the steps that it must do in the place of these. Collective.
+def elementwise(options, number: int, steps: list[Step], norms_of, variables) -> tuple[str, dict, list[Step]]:
+    """Return an elementwise optimizer, its options, and the steps that it must do in the place of these.
 
-    number: of the update, from 0.  variables: of the model; those without weight decay (biases, factors of
-    normalisation) are not adapted.  Raises CollectiveError for a norm that is not finite.
+    number: of the update, from 0.  norms_of(names, steps): see the function of that name; collective if it is.
+    variables: of the model; those without weight decay (biases, factors of normalisation) are not adapted.
     """
     told = {**OPTIMIZERS[options.optimizer].options, **options.optimizer_options}
     adapted = [v.name for v in variables if v.decays and not v.statistic]
     if options.optimizer == "lars":
-        norms = norms_of(comm, adapted, steps)
+        norms = norms_of(adapted, steps)
         ratios = [_lars_ratio(norms.get(s.variable.name), s, told["trust"]) for s in steps]
         return "momentum", {"mu": told["mu"]}, [s._replace(scale=s.scale * ratio, decay=s.decay * ratio)
                                                 for s, ratio in zip(steps, ratios)]
     directed = [s._replace(state={}, gradient=_direct(s, number + 1, told), decay=0.0) for s in steps]
-    norms = norms_of(comm, adapted, directed)
+    norms = norms_of(adapted, directed)
     return "sgd", {}, [s._replace(scale=_lamb_ratio(norms.get(s.variable.name))) for s in directed]
 
 
@@ -60,6 +60,7 @@ def norms_of(comm, names: list[str], steps: list[Step]) -> dict[str, tuple[float
     """Return variable -> (norm of the values that have a gradient, norm of the gradient or direction). Collective.
 
     One exact sum of 2 norms a variable goes round, 8 · (2 · 67 · variables + 1) bytes: ``plan.cost.layer_norms``.
+    Raises CollectiveError for a norm that is not finite.
     """
     at, bad = {name: i for i, name in enumerate(names)}, 0
     digits = np.zeros((len(names), 2, DIGITS), np.int64)

@@ -21,12 +21,13 @@ def norm_of(sum_of_squares: ExactSum) -> float:
 
 
 def update_shards(options, number: int, reduced: list[ReducedGradient], scale: float = 1.0,
-                  microbatches: int = 1, comm=None, variables=(), unscale: float = 1.0) -> float:
+                  microbatches: int = 1, norms_of=None, variables=(), unscale: float = 1.0) -> float:
     """Do update ``number`` (from 0) with summed gradients; return the learning rate.
 
     scale: what clipping multiplies gradients by.  unscale: what all are multiplied by, 1 / the scale of the loss.
     microbatches: V, for ``Options.average_sparse``.
-    Local; but collective over ``comm`` for an optimizer that needs norms of ``variables``, all of the model.
+    norms_of: of ``layerwise.elementwise``, for an optimizer that needs norms of ``variables``, all of the model. Local,
+    unless that is collective.
     """
     base = options.learning_rate * (microbatches / options.scale_rate if options.scale_rate else 1)
     rate = rate_of(number, base=base, rate=options.rate, warmup=options.warmup,
@@ -35,7 +36,7 @@ def update_shards(options, number: int, reduced: list[ReducedGradient], scale: f
              if not piece.shard.variable.statistic]
     name, told = options.optimizer, options.optimizer_options
     if name in LAYERWISE:
-        name, told, steps = elementwise(options, number, steps, comm, variables)
+        name, told, steps = elementwise(options, number, steps, norms_of, variables)
     for s in steps:
         if s.ids is not None:
             update_rows(name, s.values, s.state, s.ids, s.gradient, rate, step=number + 1, scale=s.scale,

@@ -1,27 +1,36 @@
 """Copies of what one rank alone keeps, at its partner: rows with their slots, dense pieces, states of microbatches.
 
-    rank --- how many rows of each part follow, how many bytes of states ---> partner      8 (parts + 1) bytes
-    rank --- numbers of the changed rows; values and slots of these rows ---> partner      k (8 + w (1 + slots)) bytes
-    all ranks agree that the steps are done: the partner puts what has come into its copies
+    at first    rank --- all that it alone keeps, whole ---> partner
+    each step   rank --- how many rows of each part it has updated ---> partner                     8 (parts + 1) bytes
+                rank --- their numbers, and the summed gradients of these rows ---> partner         k (8 + w) bytes
+    at the last step of K, also dense pieces with their slots, and the states of microbatches
+    all ranks agree that the K steps are done: the partner does the same updates on its copies
 
-At the beginning all parts are sent whole, without numbers; later the rows that have changed. A dense piece is always
-sent whole. A replica is sent nowhere. Bytes are counted in the phase "backup".
+So a row takes w bytes on the way, though the optimizer has changed w (1 + slots). The partner's copies stay as they
+were at the last commit until all ranks agree on the next one, whatever has come by then.
+
+A step's gradients leave while the next step computes (``post``): the card is idle then. Those of the last step of K
+leave at once, and are waited for, as is all that left before (``send``). With overlap another thread uses the
+communicator while a rank computes, so all leaves at the last step. Bytes are counted in the phase "backup".
 """
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 from safetensors.numpy import save
 
-from kernels import take_rows
-from refimpl.server import Holding
+from refimpl.server import Holding, ReducedGradient, Shard
 from refimpl.training.survival.decisions import partner_of
-from refimpl.training.survival.undo import Undo, arrays_of
+from refimpl.training.survival.undo import arrays_of
 from refimpl.transport import Communicator
+from refimpl.transport.waiting import keep_for_ever
 
 PHASE = "backup"
 KINDS = ("control", "indices", "rows", "dense")
+COUNTS, CONTENTS = 1 << 13, (1 << 13) + 1
+"""Tags of what is under way while other messages are matched."""
+_NOTHING = np.empty(0, np.uint8)
 
 
 class Part(NamedTuple):
@@ -53,92 +62,164 @@ class Part(NamedTuple):
         return cls(name, None if rows is None else [range(*r) for r in rows], sparse,
                    {slot: np.empty(shape, dtype) for slot, shape, dtype in arrays})
 
-    def some(self, count: int) -> dict:
-        """Return slot -> array for so many rows that come; of a dense part, for all of it. Local."""
-        return {slot: np.empty((count, *array.shape[1:]) if self.sparse else array.shape, array.dtype)
-                for slot, array in self.arrays.items()}
+    def shard(self, variable) -> Shard:
+        """Return the same as a shard of which ``variable`` is a part, as an update takes it. Local."""
+        return Shard(variable, self.arrays[None], {slot: array for slot, array in self.arrays.items() if slot})
 
 
 class Backups:
     """What others keep for this rank, and the copies that it keeps for others. Local to make; ranks use it together.
 
-    kept: the shards of this rank that no other keeps.
+    kept: the shards of this rank that no other keeps.  variables: of the model.  redo: does an update that was noted
+    on copies (``Synchronous.redo``).
     copies: rank -> its parts.  states: what the microbatches of these ranks and of its own carry, as ``pack`` has it.
     """
 
-    def __init__(self, comm: Communicator, kept: list[Holding]):
-        self.comm, self.partner = comm, partner_of(comm.rank, comm.machines)
+    def __init__(self, comm: Communicator, kept: list[Holding], variables=(), redo: Callable = lambda *_: None):
+        self.comm, self.partner, self.redo = comm, partner_of(comm.rank, comm.machines), redo
         self.kept, self.parts = kept, [Part.of(each) for each in kept]
+        self.variables = {v.name: v for v in variables}
         self.wards = [rank for rank in range(comm.size)
                       if rank != comm.rank and partner_of(rank, comm.machines) == comm.rank]
         self.copies: dict[int, list[Part]] = {}
         self.states: list[Any] = []
-        self.came: list[tuple] = []
+        self._clear()
+
+    def _clear(self):
+        self.updates: list[tuple] = []  # (number, scale, norms) of each step since the last commit
+        self.log: list[list] = []  # of each step that has not left: (row numbers, gradients) of each sparse part
+        self.counting: list[tuple] = []  # of each step of which only the counts come so far
+        self.came: list[dict] = []  # of each other one: rank -> what comes of its parts
+        self.under_way: list = []
         self.came_states: list[Any] = []
 
     def begin(self, carried: dict):
         """Copy all that there is; carried: as ``pack`` takes it. Collective; ``commit`` follows."""
-        theirs = [json.loads(text) for text in self.comm.share_text(json.dumps([part.told() for part in self.parts]))]
-        self.copies = {rank: [Part.made(told) for told in theirs[rank]] for rank in self.wards}
-        self._send([None] * len(self.parts), carried, whole=True)
+        states = pack(carried)
+        told = self.comm.share_text(json.dumps([states.size, [part.told() for part in self.parts]]))
+        theirs = {rank: json.loads(told[rank]) for rank in self.wards}
+        self.copies = {rank: [Part.made(part) for part in parts] for rank, (_, parts) in theirs.items()}
+        self.came_states = [states] + [np.empty(size, np.uint8) for size, _ in theirs.values()]
+        self._start(_of_states(states) + _of_whole(self.parts), {
+            rank: _of_states(box) + _of_whole(self.copies[rank])
+            for rank, box in zip(self.wards, self.came_states[1:])})
+        self._wait()
 
-    def send(self, undo: Undo, carried: dict):
-        """Copy what has changed since the last commit, as ``undo`` knows. Collective; ``commit`` follows."""
-        self._send([undo.changed(kept.shard) if part.sparse else None for kept, part in zip(self.kept, self.parts)],
-                   carried)
+    def note(self, number: int, reduced: list[ReducedGradient], scale: float, norms: dict):
+        """Keep what an update was made of until it leaves. Local."""
+        self.updates.append((number, scale, norms))
+        found = {id(kept.shard): [(np.empty(0, np.int64), kept.shard.values[:0])] for kept in self.kept
+                 if kept.shard.variable.sparse}
+        for piece in reduced:
+            if id(piece.shard) in found:
+                found[id(piece.shard)].append((piece.ids, piece.gradient))
+        self.log.append([tuple(map(np.concatenate, zip(*some))) for some in found.values()])
 
-    def _send(self, changed, carried, whole: bool = False):
-        """changed: the rows of each part, None: it is sent whole.  whole: all are, and new copies take them at once."""
-        states = np.frombuffer(pack(carried), np.uint8)
-        head = np.array([0 if ids is None else len(ids) for ids in changed] + [states.size], np.int64)
-        heads = {rank: np.empty(len(parts) + 1, np.int64) for rank, parts in self.copies.items()}
-        self._exchange([("control", "", head)], {rank: [("control", "", came)] for rank, came in heads.items()})
-        leaving = [("control", "", states)]
-        for part, ids in zip(self.parts, changed):
-            arrays = part.arrays if ids is None else {s: take_rows(a, ids) for s, a in part.arrays.items()}
-            leaving += _messages(part, ids, arrays)
-        arriving, self.came, self.came_states = {}, [], [states]
-        for rank, came in heads.items():
-            self.came_states.append(np.empty(came[-1], np.uint8))
-            arriving[rank] = [("control", "", self.came_states[-1])]
-            for part, count in zip(self.copies[rank], came.tolist()):
-                ids = np.empty(count, np.int64) if part.sparse and not whole else None
-                arrays = part.arrays if whole else part.some(count)
-                arriving[rank] += _messages(part, ids, arrays)
-                if not whole:
-                    self.came.append((part, ids, arrays))
-        self._exchange(leaving, arriving)
+    def post(self, last=_NOTHING, whole=()):
+        """Let leave what steps have noted, and come what others have: what leaves is not waited for. Collective.
+
+        last: the states, with the last step before a commit.  whole: parts that leave whole with it.
+        """
+        self._take_counts()
+        sparse = [part for part in self.parts if part.sparse]
+        for step in self.log:
+            states, dense = (last, whole) if step is self.log[-1] else (_NOTHING, ())
+            counts = np.array([*(len(ids) for ids, _ in step), states.size], np.int64)
+            boxes = {rank: np.empty(sum(part.sparse for part in parts) + 1, np.int64)
+                     for rank, parts in self.copies.items()}
+            pending = self._start([("control", "", counts)], {r: [("control", "", box)] for r, box in boxes.items()},
+                                  COUNTS)
+            self.counting.append((pending, boxes))
+            self._start(_of_states(states) + _of_rows(sparse, step) + _of_whole(dense), {})
+        self.log = []
+
+    def send(self, carried: dict):
+        """Bring copies up to date with all steps that were noted, and wait for it. Collective; ``commit`` follows."""
+        self.came_states = [pack(carried)]
+        self.post(self.came_states[0], [part for part in self.parts if not part.sparse])
+        self._take_counts(last=True)
+        self._wait()
+
+    def _take_counts(self, last: bool = False):
+        """Receive what others have sent, as many rows as they have told. last: of the last step, more has come."""
+        for place, (pending, boxes) in enumerate(self.counting, 1):
+            for each in pending:
+                each.wait()
+            ends, arriving, came = last and place == len(self.counting), {}, {}
+            for rank, (*counts, size) in ((rank, box.tolist()) for rank, box in boxes.items()):
+                sparse, dense = ([p for p in self.copies[rank] if p.sparse == wanted] for wanted in (True, False))
+                rows = [(np.empty(k, np.int64), np.empty((k, *part.arrays[None].shape[1:]), part.arrays[None].dtype))
+                        for part, k in zip(sparse, counts)]
+                whole = [part._replace(arrays={s: np.empty_like(a) for s, a in part.arrays.items()})
+                         for part in dense] if ends else []
+                states = np.empty(size, np.uint8)
+                if ends:
+                    self.came_states.append(states)
+                came[rank] = sparse, rows, dense, whole
+                arriving[rank] = _of_states(states) + _of_rows(sparse, rows) + _of_whole(whole)
+            self.came.append(came)
+            self._start([], arriving)
+        self.counting = []
 
     def commit(self):
-        """Put into the copies what has come: all ranks are done with these steps. Local."""
-        for part, ids, arrays in self.came:
-            for slot, array in part.arrays.items():
-                array[... if ids is None else ids] = arrays[slot]
-        self.states, self.came = self.came_states, []
+        """Bring the copies to where all ranks are: they are done with these steps. Local."""
+        for update, came in zip(self.updates, self.came):
+            number, scale, norms = update
+            self.redo(number, [ReducedGradient(part.shard(self.variables[part.name]), *rows, False)
+                               for sparse, rows_of_each, *_ in came.values()
+                               for part, rows in zip(sparse, rows_of_each)], scale, norms)
+            for *_, dense, whole in came.values():
+                for part, new in zip(dense, whole):
+                    for slot, array in part.arrays.items():
+                        array[...] = new.arrays[slot]
+        states = self.came_states
+        self._clear()
+        self.states = states
 
-    def _exchange(self, leaving, arriving):
-        """Send lists of (kind, variable, array) to the partner; receive rank -> such a list. Collective."""
+    def give_up(self):
+        """Keep what is under way: a rank has died, and MPI may still write to its memory. Local."""
+        keep_for_ever((self.under_way, self.came))
+
+    def _start(self, leaving, arriving, tag: int = CONTENTS) -> list:
+        """Begin to send lists of (kind, variable, array) to the partner, and to receive rank -> such a list."""
+        started = []
         for kind in KINDS:
             sends = [(self.partner, *_flat(name, array)) for of, name, array in leaving if of == kind]
             receives = [(rank, *_flat(name, array)) for rank, messages in arriving.items()
                         for of, name, array in messages if of == kind]
-            self.comm.exchange(sends if self.partner != self.comm.rank else [], receives, PHASE, kind)
+            started.append(self.comm.start(sends if self.partner != self.comm.rank else [], receives, PHASE, kind,
+                                           tag=tag))
+        self.under_way += started
+        return started
+
+    def _wait(self):
+        for pending in self.under_way:
+            pending.wait()
+        self.under_way = []
 
 
-def _messages(part, ids, arrays) -> list:
-    """Return (kind, variable, array) of what travels of a part."""
-    numbers = [] if ids is None else [("indices", part.name, ids)]
-    return numbers + [("rows" if part.sparse else "dense", part.name, array) for array in arrays.values()]
+def _of_states(states) -> list:
+    return [("control", "", states)]
+
+
+def _of_rows(parts, rows) -> list:
+    """Return (kind, variable, array) of what travels of the rows of parts."""
+    return [message for part, (ids, gradients) in zip(parts, rows)
+            for message in (("indices", part.name, ids), ("rows", part.name, gradients))]
+
+
+def _of_whole(parts) -> list:
+    return [("rows" if part.sparse else "dense", part.name, array) for part in parts for array in part.arrays.values()]
 
 
 def _flat(name, array):
     return array.reshape(-1), {name: array.size}
 
 
-def pack(carried: dict[int, dict]) -> bytes:
-    """Return the states of microbatches, V -> NAME -> array, as bytes. Local.
+def pack(carried: dict[int, dict]) -> np.ndarray:
+    """Return the states of microbatches, V -> NAME -> array, as (k,) uint8. Local.
 
     Each microbatch has an entry "carry/V/", even if it carries nothing: so it can be seen that one is missing.
     """
-    return save({f"carry/{v}/{name}": np.asarray(array, order="C") for v, state in carried.items()
-                 for name, array in {"": np.empty(0), **state}.items()}) if carried else b""
+    return np.frombuffer(save({f"carry/{v}/{name}": np.asarray(array, order="C") for v, state in carried.items()
+                               for name, array in {"": np.empty(0), **state}.items()}) if carried else b"", np.uint8)

@@ -1,7 +1,7 @@
 """A session that goes on when ranks die, and ends with the bits of one in which nobody does. Plainly: plain/survive.py.
 
     open      a trainer on the living ranks, in the state of the last commit; partners get copies of what one rank keeps
-    K steps   as in every session; what they change is noted, and at the last one the copies are brought up to date
+    K steps   as in every session; what they change is noted, and the partners get all gradients by the last one
     agree     have all ranks come here? Then this is a commit. Else it is undone, and the living ranks open once more
 
 So what is done again is what came after the last commit, K steps at most. Of the step in which a rank died the others
@@ -31,10 +31,13 @@ from refimpl.training.survival.memory import Memory
 from refimpl.training.survival.undo import Undo
 from refimpl.transport.channel import NONE
 from refimpl.transport.errors import CollectiveError
-from refimpl.transport.survival import SurvivingCommunicator, is_death, ranks_named
+from refimpl.transport.survival import MPI_ERRORS, SurvivingCommunicator, is_death, ranks_named
 
 ANY_DEAL = ("auto", "direct", "hierarchical")
 """Algorithms of an allreduce that sum in the tree's order whoever computes which microbatches."""
+
+IN_VAIN = 3
+"""So many times in a row ranks do steps again because MPI has reported a death, though all of them live."""
 
 
 class DealtData:
@@ -59,27 +62,38 @@ class SurvivingSession(Session):
 
     def train(self, comm: SurvivingCommunicator) -> Result:
         """Train on all ranks of ``comm``; return the result, on those that live. Collective; raises what ``train`` does.
+
+        Raises CollectiveError, too, where a death cannot be survived.
         """
         comm.together(self._check, (ValueError,))
         comm.together(lambda: self._network_file(comm.rank), (ValueError, OSError))
         self.memory, self.living, self.opened, self.mine, self.formed = None, comm.starters, False, True, None
+        self.in_vain = 0
         self.deal = [list(leaves_of(rank, comm.size, self.data.microbatches)) for rank in range(comm.size)]
-        with threadpool_limits(1):
-            while True:
-                result, death = None, None
-                try:
-                    with comm.one_end():
-                        result = self._go_on(comm)
-                except BaseException as error:
-                    if not is_death(error):
-                        raise
-                    death = error
-                if not comm.agreed(death is None):
-                    comm = self._without_the_dead(comm, death)
-                elif result is not None:
-                    return result
-                else:
-                    self._commit()
+        try:
+            with threadpool_limits(1):
+                return self._survive(comm)
+        except MPI_ERRORS as error:
+            raise CollectiveError(f"a rank died, and MPI cannot do without it ({error}): start the job again, from the "
+                                  "newest checkpoint") from error
+
+    def _survive(self, comm) -> Result:
+        """Do all that there is to do, with the ranks that are left. Collective."""
+        while True:
+            result, death = None, None
+            try:
+                with comm.one_end():
+                    result = self._go_on(comm)
+            except BaseException as error:
+                if not is_death(error):
+                    raise
+                death = error
+            if not comm.agreed(death is None):
+                comm = self._without_the_dead(comm, death)
+            elif result is not None:
+                return result
+            else:
+                self._commit()
 
     def _check(self):
         """Raise ValueError for what does not go with survival. Local."""
@@ -87,7 +101,8 @@ class SurvivingSession(Session):
         for refused, option, why in (
                 (asked.consistency != SYNCHRONOUS, f"--consistency {asked.consistency}",
                  "without barriers the ranks have no step to which all could go back"),
-                (asked.mesh, f"--mesh {asked.mesh}", "a group that has lost a rank cannot compute its layers"),
+                (asked.mesh, f"--mesh {asked.mesh}", "a group that has lost a rank cannot compute its layers, nor "
+                 "can others take over its microbatches"),
                 (asked.device != "cpu", f"--device {asked.device}", "arrays on a GPU are not copied to a partner"),
                 (asked.plan, "--plan", "it says which ranks own what, and there will be fewer"),
                 (asked.allreduce not in ANY_DEAL, f"--allreduce {asked.allreduce}",
@@ -124,12 +139,19 @@ class SurvivingSession(Session):
         parameters, self.record = self.trainer.parameters, {}
         self.kept = [kept for v in parameters.variables for kept in parameters.exchange_of[v.name].kept(v.name)]
         others = comm.size > 1  # a rank that is alone has nobody to survive, nor to survive it
-        self.undo, self.backups = Undo(), Backups(comm, [kept for kept in self.kept if kept.alone and others])
         steps = self.trainer.consistency
+        self.undo, self.backups = Undo(), Backups(comm, [kept for kept in self.kept if kept.alone and others],
+                                                  self.model.variables, steps.redo)
         steps.formed = self.formed
         if others:
             steps.before_update, steps.after_computing = self.undo.note, self._keep_formed
+            steps.after_update, steps.between = self.backups.note, self._post
         self.backups.begin(self.trainer.carried)
+
+    def _post(self):
+        """Let what the steps before have changed leave for the partner. Collective."""
+        with self.trainer.timeline.phase(PHASE):
+            self.backups.post()
 
     def _keep_formed(self, number, losses, sums):
         """Keep what this rank has computed, for the step to be done again if a rank dies. Local."""
@@ -157,17 +179,20 @@ class SurvivingSession(Session):
         """All ranks have come here: what is now will not be undone. Local."""
         self.undo.commit()
         self.backups.commit()
-        self.opened, self.memory, self.committed, self.living = True, None, self.trainer.step, self.trainer.comm.starters
+        self.opened, self.memory, self.committed, self.in_vain = True, None, self.trainer.step, 0
+        self.living = self.trainer.comm.starters
 
     def _without_the_dead(self, comm, death) -> SurvivingCommunicator:
         """Undo what came after the last commit; return a communicator of the living ranks. Collective over these."""
         if self.opened:
             self.undo.roll_back()
+            self.backups.give_up()
             copies = [part for parts in self.backups.copies.values() for part in parts]
             self.memory = Memory(self.committed, [Part.of(kept) for kept in self.kept] + copies, self.backups.states)
             self.opened = False
         living = comm.without_the_dead()
-        if living.size == comm.size and death is not None:  # else MPI's agreement has failed: the steps are done again
+        self.in_vain = (self.in_vain + 1) * (living.size == comm.size)
+        if self.in_vain > IN_VAIN and death is not None:  # else the steps are done again: MPI may report a death twice
             raise CollectiveError(f"MPI says that a rank has died, but all of them live: {death}") from death
         self.deal = dealt_anew(self.deal, [comm.starters.index(starter) for starter in living.starters])
         self.data = DealtData(self.data, self.deal)
@@ -181,7 +206,7 @@ class SurvivingSession(Session):
         record, _ = super()._timed_step()
         if self._commits():
             with self.trainer.timeline.phase(PHASE):
-                self.backups.send(self.undo, self.trainer.carried)
+                self.backups.send(self.trainer.carried)
             record["seconds"] = dict(self.trainer.timeline.seconds)
         return record, time.perf_counter() - begin
 

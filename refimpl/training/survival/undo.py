@@ -61,11 +61,6 @@ class Undo:
         kept.changed[new] = True
         kept.before.append((new, {slot: take_rows(array, new) for slot, array in arrays_of(shard).items()}))
 
-    def changed(self, shard: Shard) -> np.ndarray:
-        """Return which rows of a shard have changed: (k,) int64."""
-        before = self.rows[id(shard)].before if id(shard) in self.rows else ()
-        return np.concatenate([np.empty(0, np.int64), *(ids for ids, _ in before)])
-
     def roll_back(self):
         """Put everything back as it was at the last commit."""
         for shard, _, before in self.rows.values():
