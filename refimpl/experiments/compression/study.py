@@ -46,8 +46,10 @@ def finding(part: str, raced: dict, curves: dict) -> Finding:
     picture = plot_lines(lines, "Mbit/s of each card", "times as fast as float32",
                          f"{part}: what encoding gains at each rate", log="x")
     said = _sentences(part, splits, times, reached)
-    return Finding(part, f"{part}: {RECIPES[part].data}", [table, ahead], said, [
-        ("held-out loss", "step", "held-out loss", curves)], {f"compression-{part}": picture})
+    losses = plot_lines([Line(name, *zip(*curve), style) for style, (name, curve) in enumerate(curves.items())],
+                        "step", "held-out loss", f"{part}: the held-out loss over the steps")
+    return Finding(part, f"{part}: {RECIPES[part].data}", [table, ahead], said, pictures={
+        f"compression-{part}": picture, f"compression-{part}-loss": losses})
 
 
 def base_of(name: str) -> str:

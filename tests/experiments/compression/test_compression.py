@@ -5,6 +5,7 @@ import importlib.util
 import pytest
 
 from refimpl.cli import main
+from refimpl.experiments.cells.report import section
 from refimpl.experiments.compression import BASE, DDP, RATE, study
 
 NAMES = {BASE: (1.0, 0.5), "bf16": (0.6, 0.25), "fp16": (0.97, 0.25), "integers:16": (0.6, 0.25),
@@ -36,8 +37,9 @@ def test_the_loss_is_that_of_float32_after_three_quarters():
     assert study.steps_to_loss(CURVES) == {BASE: 12, "bf16": 8, "topk:0.01": None}
 
 
-def test_what_gains_nothing_is_named_and_the_aim_is_judged():
+def test_what_gains_nothing_is_named_and_the_aim_is_judged(tmp_path):
     finding = study.finding("vgg", raced(), CURVES)
+    assert "| bf16 | 600 | 200 | 10 | 250 | 140 | 1.67 | 1.67 to 1.67 | 6.25 | 8 | 50 |" in section(finding, tmp_path)
     assert f"At {RATE} these gain less than 1.05 x: fp16." in finding.sentences
     assert finding.sentences[-1] == (f"At {RATE} bf16 is 1.67 x as fast as float32 and reaches its held-out loss in 8 "
                                      "steps, float32 in 12: at least the 1.6 x that was the aim.")
