@@ -36,9 +36,6 @@ from refimpl.transport.survival import MPI_ERRORS, SurvivingCommunicator, is_dea
 ANY_DEAL = ("auto", "direct", "hierarchical")
 """Algorithms of an allreduce that sum in the tree's order whoever computes which microbatches."""
 
-IN_VAIN = 3
-"""So many times in a row ranks do steps again because MPI has reported a death, though all of them live."""
-
 
 class DealtData:
     """Data of which each rank computes the microbatches that it is dealt: see ``gradients.Dealt``. Local."""
@@ -68,7 +65,6 @@ class SurvivingSession(Session):
         comm.together(self._check, (ValueError,))
         comm.together(lambda: self._network_file(comm.rank), (ValueError, OSError))
         self.memory, self.living, self.opened, self.mine, self.formed = None, comm.starters, False, True, None
-        self.in_vain = 0
         self.deal = [list(leaves_of(rank, comm.size, self.data.microbatches)) for rank in range(comm.size)]
         try:
             with threadpool_limits(1):
@@ -179,7 +175,7 @@ class SurvivingSession(Session):
         """All ranks have come here: what is now will not be undone. Local."""
         self.undo.commit()
         self.backups.commit()
-        self.opened, self.memory, self.committed, self.in_vain = True, None, self.trainer.step, 0
+        self.opened, self.memory, self.committed = True, None, self.trainer.step
         self.living = self.trainer.comm.starters
 
     def _without_the_dead(self, comm, death) -> SurvivingCommunicator:
@@ -191,8 +187,7 @@ class SurvivingSession(Session):
             self.memory = Memory(self.committed, [Part.of(kept) for kept in self.kept] + copies, self.backups.states)
             self.opened = False
         living = comm.without_the_dead()
-        self.in_vain = (self.in_vain + 1) * (living.size == comm.size)
-        if self.in_vain > IN_VAIN and death is not None:  # else the steps are done again: MPI may report a death twice
+        if living.size == comm.size and death is not None:  # else MPI's agreement has failed: the steps are done again
             raise CollectiveError(f"MPI says that a rank has died, but all of them live: {death}") from death
         self.deal = dealt_anew(self.deal, [comm.starters.index(starter) for starter in living.starters])
         self.data = DealtData(self.data, self.deal)
