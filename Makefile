@@ -46,7 +46,8 @@ as_root = $(if $(filter 0,$(shell id -u)),--allow-root)
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
 first_lesson := notebooks/0_training_step.ipynb
 few_lessons := 1_adding_up or 3_sparsity or 6_numbers
-side_by_side := -n auto --dist worksteal
+# a worker more than cores: tests that wait for processes leave a core idle
+side_by_side = -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)') --dist worksteal
 test_serial = $(python) -m pytest -q -m "not mpi" --session-timeout=1500 $(side_by_side) $(1)
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
 
