@@ -128,7 +128,7 @@ def _put_cell(section: list[Slide], cell: dict):
 
 
 def _show_text(section: list[Slide], text: str):
-    show(section, f"<pre><code>{escape(text)}</code></pre>", min(ROOM, 1 + 0.75 * text.count("\n")))
+    show(section, f"<pre><code>{escape(text)}</code></pre>", min(ROOM, 1.75 + 0.75 * text.count("\n")))
 
 
 def page(notebook: dict) -> str:
