@@ -23,7 +23,7 @@ from refimpl.training.run.manifest import (
 )
 from refimpl.training.run.tensor_file import header_of, in_file_order, write_pieces
 from refimpl.training.run.whole import (
-    bytes_of_array, gather_carried, gather_named, key_of_array, key_of_residual, kinds_of, raw, slots_of,
+    bytes_of_array, gather_carried, gather_named, key_of_array, key_of_residual, kinds_of, raw,
 )
 from refimpl.training.schedule import lengthens
 
@@ -48,7 +48,7 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, sea
                 for old in steps_saved(directory)[:-keep]:
                     path_of(directory, old, "json").unlink(missing_ok=True)
                     path_of(directory, old, "safetensors").unlink(missing_ok=True)
-        except (OSError, ValueError) as problem:
+        except OSError as problem:
             why = getattr(problem, "strerror", None) or problem
             raise OSError(f"cannot write a checkpoint to {directory}: {why}; "
                           "free space there, or give another --output") from problem
@@ -137,9 +137,9 @@ def _encoded(options, variables) -> dict:
 def _check_arrays(manifest, trainer):
     """Raise ValueError unless the arrays are the variables', their state's, and what microbatches carry."""
     kinds, carried = _kinds(trainer.model.variables), {str(v) for v in range(trainer.data.microbatches)}
-    slots, in_flight = (slots_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state),
+    state, in_flight = (kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state),
                         trainer.plan.consistency != SYNCHRONOUS)
-    wanted = {key_of_array(name, slot): kinds[name] for name, slot in slots}
+    wanted = {key: kinds[variable.name] for key, (variable, _) in state.items()}
     wanted |= {key_of_residual(name, v): kinds[name] for name, strategy in trainer.plan.strategies.items()
                if strategy.coding.feedback for v in range(trainer.data.microbatches)}
     wanted |= {key: kind_of(array.dtype, array.shape) for key, array in trainer.common().items()}

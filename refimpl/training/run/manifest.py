@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from refimpl.json_file import check_plain, parse_json, read_json, shaped
 from refimpl.training.options import Options
 from refimpl.training.run.files import file_sha256, write_json
+from refimpl.training.run.tensor_file import DTYPES
 from refimpl.training.run.whole import key_of_array
 
 FORMAT = 2
@@ -27,8 +28,6 @@ FLIGHT = "flight"
 MOST_BYTES = 1 << 30
 """Of a manifest: a plan with many partitions of many variables has some megabytes."""
 REMEDY = "delete {} to resume from the checkpoint before it"
-KINDS = {"F": "float", "I": "int", "U": "uint", "C": "complex"}
-"""safetensors' letter of a dtype -> NumPy's name; bits follow. BOOL is bool."""
 
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Count = Annotated[int, Meta(ge=0)]
@@ -182,5 +181,4 @@ def _check_header(arrays, manifest):
 
 
 def _kind_in_file(array) -> str:
-    name = array.get_dtype()
-    return f"{KINDS.get(name[0], '?')}{name[1:]} {array.get_shape()}" if name != "BOOL" else f"bool {array.get_shape()}"
+    return f"{DTYPES.get(array.get_dtype(), array.get_dtype())} {array.get_shape()}"

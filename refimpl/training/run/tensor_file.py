@@ -12,23 +12,23 @@ from typing import Any, Iterable
 
 import numpy as np
 
-DTYPES = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "C64", "F64", "I64", "U64")
-"""The format's names of NumPy's dtypes. An array comes the earlier in a file, the later its dtype comes here."""
-NAMES = {"b": "BOOL", "u": "U", "i": "I", "f": "F", "c": "C"}
+DTYPES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "F16": "float16", "I32": "int32",
+          "U32": "uint32", "F32": "float32", "C64": "complex64", "F64": "float64", "I64": "int64", "U64": "uint64"}
+"""The format's name of a dtype -> NumPy's. An array comes the earlier in a file, the later its dtype comes here."""
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def name_of(dtype) -> str:
     """Return the format's name of a NumPy dtype. Raises ValueError if it has none. Local."""
-    dtype = np.dtype(dtype)
-    name = NAMES.get(dtype.kind, "?") + (f"{8 * dtype.itemsize}" if dtype.kind != "b" else "")
-    if name not in DTYPES:
-        raise ValueError(f"a checkpoint cannot hold arrays of dtype {dtype}")
-    return name
+    if (name := np.dtype(dtype).name) not in NAMES:
+        raise ValueError(f"a checkpoint cannot hold arrays of dtype {name}")
+    return NAMES[name]
 
 
 def in_file_order(kinds: dict[str, tuple[Any, tuple]]) -> list[str]:
     """Return the keys in the order of their bytes in a file. kinds: key -> (dtype, shape). Local."""
-    return sorted(kinds, key=lambda key: (-DTYPES.index(name_of(kinds[key][0])), key.encode()))
+    names = list(DTYPES)
+    return sorted(kinds, key=lambda key: (-names.index(name_of(kinds[key][0])), key.encode()))
 
 
 def header_of(kinds: dict[str, tuple[Any, tuple]]) -> bytes:

@@ -40,11 +40,11 @@ def kinds_of(parameters: Parameters, optimizer_state) -> dict:
 def gather_arrays(parameters: Parameters, optimizer_state) -> dict:
     """Return key -> NumPy array of the whole state on rank 0, {} elsewhere. Collective."""
     arrays = {}
-    for name, slot in slots_of(parameters, optimizer_state):
-        array = parameters.collect(name, slot, everyone=False, phase="checkpoint")
+    for key, (variable, slot) in kinds_of(parameters, optimizer_state).items():
+        array = parameters.collect(variable.name, slot, everyone=False, phase="checkpoint")
         if array is not None:
             parameters.comm.settle()
-            arrays[key_of_array(name, slot)] = _in_one_piece(array)
+            arrays[key] = _in_one_piece(array)
     return arrays
 
 
