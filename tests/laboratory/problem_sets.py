@@ -33,6 +33,15 @@ def run(cells, until=None, instead=None):
     return names
 
 
+def slip_is_told(problems, name, test, right, slip, said):
+    """Say ``slip`` where the solution in the cell of that name says ``right``: the named test must say so."""
+    def slipped(solution):
+        assert solution.count(right), f"the solution has no {right!r}"
+        return solution.replace(right, slip)
+
+    is_told(problems, name, slipped, said, test)
+
+
 def is_told(problems, name, wrong, said, test=None):
     """Give wrong(solution) in the cell of that name: the next test of a set, or the named one, must say so."""
     cells = cells_of(FOLDER / "source" / problems / f"{problems}.ipynb")
