@@ -34,6 +34,7 @@ class Server:
                                         env=os.environ | {"JUPYTER_RUNTIME_DIR": str(runtime)})
         described = json.loads(self._appears("jpserver-*.json").read_text())
         self.url, self.token = described["url"], described["token"]
+        self._answers()
 
     def _appears(self, pattern: str) -> Path:
         """Return the file of the runtime folder that the server is to write; raise AssertionError if it does not."""
@@ -42,6 +43,17 @@ class Server:
             assert self.process.poll() is None and time.monotonic() < end, f"the server has written no {pattern}"
             time.sleep(0.05)
         return found[0]
+
+    def _answers(self) -> None:
+        """Wait until the server takes connections, which may be after it has written its address."""
+        end = time.monotonic() + SECONDS
+        while True:
+            try:
+                self.ask("api")
+                return
+            except urllib.error.URLError:
+                assert self.process.poll() is None and time.monotonic() < end, "the server takes no connections"
+                time.sleep(0.05)
 
     def ask(self, path: str, post: dict | None = None) -> tuple[int, bytes, str]:
         """Return (HTTP status, body, address at last) of a path; post: what is sent as JSON."""
