@@ -122,18 +122,18 @@ def _differ(network) -> bool:
 def _one_machine(ranks, shared_memory) -> str:
     many = f"all {ranks} ranks share one machine" if ranks > 1 else "there is one rank"
     if not shared_memory:
-        return f"allreduce auto: direct, as messages: {many}, but shared memory is switched off; canonical"
-    return f"allreduce auto: direct, through shared memory: {many}, nothing is sent; canonical"
+        return f"allreduce auto: direct, as messages ({many}, but shared memory is switched off), in reproducible order"
+    return f"allreduce auto: direct, through shared memory without a message ({many}), in reproducible order"
 
 
 def _reason(best, predicted, canonical, size, network) -> str:
     """Return why, as text: a line, then the candidates, fastest first."""
     many = f"{network.ranks} ranks on {len(network.machines)} machines"
-    lines = [f"allreduce auto: {best}, predicted fastest of the canonical algorithms for {size_name(size)} over {many} "
-             f"(latency {network.latency * 1e6:.0f} us, {_speeds(network.bandwidth_out)} Mbit/s)"]
+    lines = [f"allreduce auto: {best}, predicted fastest of those in reproducible order, for {size_name(size)} over "
+             f"{many} (latency {network.latency * 1e6:.0f} us, {_speeds(network.bandwidth_out)} Mbit/s)"]
     width = max(18, *map(len, predicted))
     for name in sorted(predicted, key=predicted.get):
-        note = "canonical" if canonical[name] else "not canonical: not taken"
+        note = "reproducible order" if canonical[name] else "another order: not taken"
         lines.append(f"  {'*' if name == best else ' '} {name:{width}} {predicted[name] * 1e3:10.3f} ms  {note}")
     if not any("trees:" in name for name in predicted) and _differ(network):
         lines.append(f"cards differ, but no trees were packed for them: machines begin with more than {MOST_FOR_TREES} "

@@ -34,7 +34,7 @@ def measured_or_stored(name: str, keep: bool, where: str, measure: Callable[[], 
     Raises ClusterError without a cluster and a stored result.
     """
     path, storing = RESULTS / f"{name}.json", name and os.environ.get(STORE)
-    why = 'Without "keep" it is measured anew.'
+    why = 'Without "keep" the cell measures anew.'
     if storing or not (keep and path.exists()):
         try:
             found = {"measured": measured_on(where), **measure()}
@@ -48,5 +48,5 @@ def measured_or_stored(name: str, keep: bool, where: str, measure: Callable[[], 
                 write_json(path, found)
             return found
     kept = read_json(path, _Stored, what="a stored result", remedy="store the notebooks again on a cluster")
-    print(f"{why} Shown is a stored result: {kept['measured']}.")
+    print(f"This is a stored result: {kept['measured']}. {why}")
     return kept

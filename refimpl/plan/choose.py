@@ -196,5 +196,4 @@ def _reason(found: Forecast) -> str:
         return told
     if found.crossing > 1:
         return f"sending it whole is slower at any α; {told}"
-    sign = ">" if found.alpha > found.crossing else "<"
-    return f"α {found.alpha:.3g} {sign} {found.crossing:.3g}, from where on whole is faster; {told}"
+    return f"above α = {found.crossing:.3g} sending it whole is faster; {told}"

@@ -81,4 +81,4 @@ def test_what_emulated_machines_measured_is_stored_and_stands_in_for_them(tmp_pa
     monkeypatch.delenv(STORE)
     monkeypatch.setattr(on_ranks, "run_on_cluster", None)
     assert run_on_ranks(2, code, rate="200mbit", stored="kept", keep=True) == first
-    assert "is measured anew" in capsys.readouterr().out
+    assert "the cell measures anew" in capsys.readouterr().out

@@ -84,8 +84,8 @@ def _one_tree_for_both(links):
     if found is None:
         raise ArithmeticError(f"{links.name}: no whole numbers were found that divide the links both ways")
     groups = [[rank for rank in parts if parts[rank] == part] for part in sorted(set(parts.values()))]
-    proof = (f"links of {between} join the {many} parts {' '.join('{' + ', '.join(map(str, g)) + '}' for g in groups)}"
-             f", and a tree needs {many - 1} of them")
+    named = " ".join("{" + ", ".join(map(str, group)) + "}" for group in groups)
+    proof = f"the links between the {many} parts {named} carry {between} in all, and a tree of rate 1 needs {many - 1}"
     return Halves(rate, proof, scale, {0: int(rate * scale)}, _part(found, "way"), None)
 
 

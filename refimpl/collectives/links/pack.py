@@ -121,7 +121,8 @@ def _shared(links, kind, trees):
         capacities = _turned(capacities)
     found = _grown(links, capacities, dict.fromkeys(range(links.ranks), k), scale, inward)
     behind = sum(node < links.ranks for node in cut)
-    proof = f"{behind} of {links.ranks} ranks are behind links of {links.out_of(set(cut))}: nodes {_set(cut)}"
+    carried = links.out_of(set(cut))
+    proof = f"{behind} of {links.ranks} ranks are behind links that carry {carried} in all: nodes {_set(cut)}"
     return Packing(links, kind, links.ranks * k / scale, links.ranks / inverse, proof, tuple(found))
 
 

@@ -15,7 +15,7 @@ def told(fit: Explanation) -> Diagnosis:
     wrong = [one for answers in fit.explained for one in answers.wrong]
     names = names_in_words(sorted({one.place.variable.name for one in wrong}))
     factor = factor_of([(one.value, one.wanted) for one in wrong if np.isfinite(numbers_of(one.value)).all()])
-    shown = "every number that differs agrees on every rank and step"
+    shown = "this explains every wrong number, on every rank and in every step"
     if factor is not None:
         rules = {value for d in fit.deviations for value in d.rules.values()}
         shown = f"every number is exactly {factor:g} x ours{': not averaged' if rules == {'sum'} else ''}"

@@ -189,7 +189,7 @@ def between_gpus(machines, microbatches: int) -> tuple[str, str]:
     """
     ranks = sum(map(len, machines))
     name = "hierarchical" if 1 < len(machines) < ranks else make_schedule("auto", ranks, microbatches).name
-    return name, f"allreduce auto: {name}, canonical; between GPUs nothing is measured"
+    return name, f"allreduce auto: {name}, in reproducible order; between GPUs nothing is measured"
 
 
 def mesh_for(model, data, network) -> tuple[str | None, str]:
