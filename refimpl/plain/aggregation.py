@@ -4,8 +4,9 @@
             rank <------ rows ------- aggregator <------ rows ------- owner
     push    rank --- row gradients -> aggregator --- their sum -----> owner
 
-Each machine has one aggregator for each owner: the rank whose place on its machine is the owner's place on the owner's
-machine. So all ranks of a machine share the work, and an owner is the aggregator of its own machine. The class below
+Each machine has an aggregator for each owner. It is the rank that has the same place on its machine as the owner has on
+the owner's machine: the first rank of each machine is the aggregator for the first rank of every machine, and so on. So
+all ranks of a machine share the work, and an owner is the aggregator of its own machine. The class below
 wraps a server (refimpl.plain.server). The server treats an aggregator as it treats any rank that pulls and pushes.
 
     mpirun -n 4 python -m refimpl.plain.aggregation
@@ -32,8 +33,8 @@ class LocalAggregation:
         self.server, self.each = server, each
         self.own, self.values, self.whole = server.own, server.values, server.whole
         rank, size = server.messages.rank, server.messages.size
-        spans = [microbatches_of(r, size, server.microbatches) for r in range(size)]
-        machines = [spans[first:first + each] for first in range(0, size, each)]
+        spans = [microbatches_of(r, size, server.microbatches) for r in range(size)]  # (start, stop) of each rank
+        machines = [spans[first:first + each] for first in range(0, size, each)]  # those of each machine's ranks
         self.within = Messages(server.messages.comm.Split(rank // each, rank))
         self.nodes_within = [cover(*span) for span in machines[rank // each]]
         # the ranks of a machine send one sum together, so all of them have the same nodes

@@ -3,8 +3,9 @@
 Before each collective call every rank tells whether it can take part: the ranks compute the maximum of the lengths of
 their error messages. If it is 0, all go on. Otherwise they exchange the messages, and all raise the same error.
 
-No rank waits in a blocking call. It tests again and again whether the others have arrived. After the time-out it calls
-the roll: ranks that are waiting answer, ranks that are stuck or gone do not, and the error names these.
+No rank waits in a blocking call. It tests again and again whether the others have arrived. After the time-out it asks
+every rank for a sign of life (a *roll call*). Ranks that are waiting, too, answer. Ranks that are stuck or gone do not,
+and the error names them.
 
     mpirun -n 4 python -m refimpl.plain.agreement
 """
@@ -33,7 +34,7 @@ def wait(comm, request, seconds):
 
 
 def answer_roll_calls(comm):
-    """Tell every rank that calls the roll that this rank is waiting, too. Local."""
+    """Answer each rank that asks: this rank is waiting, too. Local."""
     status = MPI.Status()
     while comm.Iprobe(MPI.ANY_SOURCE, CALL, status):
         comm.Recv(NOTHING, status.source, CALL)
@@ -41,7 +42,7 @@ def answer_roll_calls(comm):
 
 
 def missing(comm, seconds=1.0):
-    """Call the roll; return the ranks that do not answer. Local."""
+    """Ask all other ranks; return the ranks that do not answer within this many seconds. Local."""
     others = [rank for rank in range(comm.size) if rank != comm.rank]
     answers = {rank: comm.Irecv(NOTHING, rank, HERE) for rank in others}
     for rank in others:
@@ -61,7 +62,7 @@ def agree(comm, words="", seconds=300.0):
     mine, worst = np.array([len(words.encode())]), np.empty(1, np.int64)
     wait(comm, comm.Iallreduce(mine, worst, MPI.MAX), seconds)
     if worst[0]:
-        page = np.frombuffer(words.encode().ljust(worst[0]), np.uint8)
+        page = np.frombuffer(words.encode().ljust(worst[0]), np.uint8)  # all ranks' pages have the same length
         pages = np.empty((comm.size, worst[0]), np.uint8)
         wait(comm, comm.Iallgather(page, pages), seconds)
         told = [bytes(page).decode().rstrip() for page in pages]

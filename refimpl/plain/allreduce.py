@@ -24,10 +24,13 @@ def allreduce(messages, vectors, microbatches, phase="allreduce"):
     """
     size, length = messages.size, vectors.shape[1]
     bounds = [c * length // size for c in range(size + 1)]
+    # chunk r of every vector goes to rank r
     arrived = messages.exchange([vectors[:, lo:hi].ravel() for lo, hi in zip(bounds, bounds[1:])], phase)
-    parts, width = {}, bounds[messages.rank + 1] - bounds[messages.rank]
+    width = bounds[messages.rank + 1] - bounds[messages.rank]
+    parts = {}  # node of the tree -> its sum, this rank's chunk of it
     for nodes, part in zip(nodes_by_rank(size, microbatches), arrived):
-        parts |= zip(nodes, part.reshape(len(nodes), width))
+        for node, chunk in zip(nodes, part.reshape(len(nodes), width)):
+            parts[node] = chunk
     mine = add_up(0, microbatches, parts, np.add)
     return np.concatenate(messages.gather(mine, phase))
 

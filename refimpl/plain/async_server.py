@@ -16,7 +16,7 @@ every push has been applied and every pull has been answered, so no message is u
 
 import os
 
-if __name__ == "__main__":  # more threads may add in another order; read when NumPy is imported
+if __name__ == "__main__":  # NumPy reads these when it is imported. More threads may add in another order
     os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
 
 import math
@@ -53,7 +53,7 @@ class AsyncServer:
                 self.serve_until(lambda: self.step.complete, self.seconds)
                 if self.step.over:
                     break
-                computed = computing.submit(lambda: self.step.computed)
+                computed = computing.submit(lambda: self.step.computed)  # the second thread computes it
                 self.serve_until(computed.done)
                 computed.result()  # raises what the computation raised
                 for rank in range(self.comm.size):
@@ -76,7 +76,7 @@ class AsyncServer:
             elif time.monotonic() > last + seconds:
                 silent = sorted(set(range(self.comm.size)) - set(self.step.answers))
                 raise Stopped(f"rank {self.comm.rank}, in step {self.step.clock}, has waited {seconds:g} s for "
-                              + (f"answers of owners {silent}" if silent else "other ranks to come to their end"))
+                              + (f"answers of owners {silent}" if silent else "other ranks to finish"))
             else:
                 time.sleep(2e-4)  # a short sleep leaves the core to other ranks
 

@@ -45,7 +45,7 @@ class Step:
         for i, v in enumerate(self.variables):
             if v.sparse:
                 values[v.name] = np.empty((len(self.needs[v.name]), v.shape[1]), v.dtype)
-                for owner, (_, answer) in self.answers.items():
+                for owner, (_, answer) in self.answers.items():  # row r came from owner r mod N
                     values[v.name][self.needs[v.name] % self.owners == owner] = answer[v.name]
             else:
                 values[v.name] = self.answers[i % self.owners][1][v.name]
@@ -78,6 +78,7 @@ class Share:
         _, found = self.worker.gradients(values)
         sums = {}
         for v in self.variables:
-            nodes = {(i, i + 1): g for i, g in enumerate(found[v.name] or [self.worker.nothing()[v.name]])}
+            leaves = found[v.name] or [self.worker.nothing()[v.name]]  # a worker may have no microbatch
+            nodes = {(i, i + 1): g for i, g in enumerate(leaves)}
             sums[v.name] = add_up(0, len(nodes), nodes, merge_rows if v.sparse else np.add)
         return sums

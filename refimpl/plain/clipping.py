@@ -28,7 +28,8 @@ def squares(variables, sums):
     for v in variables:
         _, gradient = sums[v.name]
         if v.clipped and not v.statistic and gradient.size:
-            found.extend(sum_of_squares_per_row(gradient.reshape(len(gradient) if gradient.ndim else 1, -1)))
+            rows = len(gradient) if gradient.ndim else 1  # a scalar counts as one row
+            found.extend(sum_of_squares_per_row(gradient.reshape(rows, -1)))
     return found
 
 
@@ -59,8 +60,9 @@ class Optimizer:
                 values += values.dtype.type(STATISTIC_RATE) * (gradient - values)
             else:
                 scale = clip if v.clipped else 1.0
-                self.apply(v, places if v.sparse else ..., gradient,
-                           scale if o.average_sparse or not v.sparse else scale * microbatches, rate, step + 1)
+                if v.sparse and not o.average_sparse:  # gradients add up to a mean: make it a sum over the microbatches
+                    scale *= microbatches
+                self.apply(v, places if v.sparse else ..., gradient, scale, rate, step + 1)
 
     def apply(self, v, at, gradient, scale, rate, t):
         """Update what this rank keeps of a variable. at: indices of rows, or ... for all.  t: from 1."""

@@ -1,4 +1,4 @@
-"""A consistency limits how old the values may be with which a worker computes.
+"""A consistency limits how old the values are from which a worker computes its gradients.
 
 It decides when an owner answers a pull, and when the owner applies a push. N is the number of workers.
 
@@ -50,6 +50,7 @@ class Snapshot(Bounded):
     def arrived(self, owner, push):
         """Return one update for each worker as soon as all workers have pushed for the oldest step."""
         self.held.append(push)
+        # min(clocks) steps are complete: every worker has pushed for each of them
         done = [p for p in self.held if p.clock < min(owner.clocks)]
         self.held = [p for p in self.held if p.clock >= min(owner.clocks)]
         return [[p] for p in sorted(done, key=lambda p: p.worker)]
@@ -94,7 +95,7 @@ class Backup(Asynchronous):
 CONSISTENCIES = {"synchronous": (Backup, "", 0, 0), "asynchronous": (Asynchronous, "", 0, 0),
                  "bounded": (Bounded, ":S", 0, math.inf), "snapshot": (Snapshot, ":S", 0, math.inf),
                  "softsync": (Softsync, ":n", 1, 0), "backup": (Backup, ":B", 0, -1)}
-"""Name -> (class, parameter, smallest value of the parameter, largest value minus N)."""
+"""Name -> (class, parameter, its smallest value, its largest value minus N): backup:B has B from 0 to N - 1."""
 
 DECENTRALISED = {"easgd": ":PERIOD", "gossip": "", "local": ":E"}
 """The ways to train without a server (``decentralised``): name -> parameter."""

@@ -6,10 +6,10 @@
     dc-asgd-adaptive    the same with λ / sqrt(MS + ε),  MS = m MS + (1 - m) G ⊙ G
 
 g is the gradient of one variable, or of the rows that the worker touches. The gradients g of all N workers add up to
-the mean over all examples, so G = N g is the mean over the worker's own examples. N times the third line is the formula
-of the paper, G + λ G ⊙ G ⊙ (w - b). Each line is computed element by element from left to right, ((λ G) g) (w - b), and
-every operation is rounded to the dtype of the values. Statistics of a model (``models.Variable``) are not corrected.
-Sources: Zhang et al. 2016 (staleness-aware), Zheng et al. 2017 (dc-asgd).
+the mean over all examples, so G = N g is the mean over the worker's own examples. The paper corrects G, by the formula
+G + λ G ⊙ G ⊙ (w - b). Divided by N, it is the line above. Each line is computed element by element from left to right,
+((λ G) g) (w - b), and every operation is rounded to the dtype of the values. Statistics of a model
+(``models.Variable``) are not corrected. Sources: Zhang et al. 2016 (staleness-aware), Zheng et al. 2017 (dc-asgd).
 
 correct(name, values, at, g, staleness, b) returns the gradient for values[at].  values: the whole part of the variable
 that the owner keeps.  at: indices of rows, or ... for all.  staleness: τ, of shape (k, 1) for rows and () for all.
@@ -77,5 +77,5 @@ def check(name, optimizer):
     if name not in CORRECTIONS:
         raise ValueError(f"no correction is called {name!r}: write one of {', '.join(CORRECTIONS)}")
     if name == "staleness-aware" and optimizer not in ("sgd", "momentum"):
-        raise ValueError(f"staleness-aware scales gradients, which {optimizer} hardly heeds: take sgd or momentum, "
-                         "or the correction dc-asgd")
+        raise ValueError(f"staleness-aware makes gradients smaller, but {optimizer} takes steps that hardly depend on "
+                         "their size: take sgd or momentum, or the correction dc-asgd")

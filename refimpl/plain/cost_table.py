@@ -4,7 +4,7 @@
     α: the fraction of its rows that one worker touches.   α': the fraction that the workers of one machine touch
     together. If L = 1, then α' = α. For a dense variable α = α' = 1.
 
-             one variable, at its owner's machine       m variables, spread over the servers: everywhere
+             one variable, at its owner's machine       m variables, spread over the servers, at every machine
     dense    server     2 w (M - 1)                     4 w m (M - 1) / M
              allreduce  4 w (M - 1) / M                 4 w m (M - 1) / M
     sparse   server     2 α' w (M - 1)                  4 α' w m (M - 1) / M
@@ -16,9 +16,9 @@ allreduce of all rows, as long as α < 1. That is why the hybrid uses both ways.
 and pushes α w by itself, as with L = 1.
 
 The table assumes that touched rows are spread evenly over the servers, and that the microbatches of a worker (with
-local aggregation those of a machine) form one node of the tree. Tests hold the exact bytes of plans
-(``refimpl.plan.cost``) to it. The table decides nothing: the choice between strategies uses the exact bytes and
-predicted seconds. Source: docs/paper.md, Bytes.
+local aggregation those of a machine) form one node of the tree. Tests compare it with the exact bytes of plans
+(``refimpl.plan.cost``). refimpl does not choose strategies by this table, but by the exact bytes and predicted seconds.
+Source: docs/paper.md, Bytes.
 
     python -m refimpl.plain.cost_table
 """

@@ -1,4 +1,4 @@
-"""Training without a server: each rank i trains a replica x_i of its own, and replicas are averaged at times.
+"""Training without a server: each rank i trains its own replica x_i, and from time to time replicas are averaged.
 
     EASGD         d_i = α (x_i - x̃);  x_i = step(x_i) - d_i;  x̃ = x̃ + Σ d_i    a spring from x_i to a centre x̃
     gossip        x_i = (x_i + x_j) / 2, j: the partner in this step;  x_i = step(x_i)
@@ -12,7 +12,7 @@ stays with its replica (``own_replica``).
 
 A function takes one replica x, of any shape, or all replicas stacked along a new first axis. ``total`` adds up the
 replicas in tree order, one leaf for each: it is ``stacked`` if all replicas are here, ``over(messages)`` if each is
-on a rank. Scalars are rounded to the dtype of x. Each operation rounds once, in the order in which the lines stand.
+on a rank. Scalars are rounded to the dtype of x. Each operation rounds once, in the order of the lines above.
 
     mpirun -n 4 python -m refimpl.plain.decentralised
 """
@@ -52,8 +52,8 @@ def local_steps(x, step, steps, examples, total):
 def train(replica, rule, period, steps, ranks, total, theirs):
     """Train an ``OwnReplica`` on each rank for ``steps`` steps; return the values on which all ranks agree. Collective.
 
-    These are the centre of EASGD, the mean of gossip, or the last weighted mean of local steps, whose last round may be
-    shorter.  rule, period: "easgd", PERIOD; "gossip"; "local", E.  theirs(x, number): the partner's replica in a step.
+    For EASGD this is the centre, for gossip the mean, and for local steps the last weighted mean.
+    rule, period: "easgd", PERIOD; "gossip", unused; "local", E.  theirs(x, number): the partner's replica in a step.
     """
     x, step = replica.x.copy(), replica.step
     if rule == "easgd":
@@ -63,7 +63,7 @@ def train(replica, rule, period, steps, ranks, total, theirs):
             x, centre = easgd(x, centre, step, BETA / ranks, total) if meets else (step(x), centre)
         return centre
     if rule == "local":
-        for done in range(0, steps, period):
+        for done in range(0, steps, period):  # the last round may be shorter
             x = local_steps(x, step, min(period, steps - done), np.full(1, replica.examples, x.dtype), total)
         return x
     for number in range(steps):

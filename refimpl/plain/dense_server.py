@@ -33,9 +33,10 @@ class DenseServer:
         arrived = self.messages.exchange(outgoing, "push dense")
         if self.messages.rank != self.owner:
             return None, self.values
-        parts = {}
+        parts = {}  # node of the tree -> its sum
         for names, arrays in zip(nodes_by_rank(self.messages.size, self.microbatches), arrived):
-            parts |= zip(names, arrays)
+            for name, array in zip(names, arrays):
+                parts[name] = array
         return None, add_up(0, self.microbatches, parts, np.add).reshape(self.shape)
 
     def whole(self, array, phase="whole"):

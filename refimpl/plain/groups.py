@@ -24,7 +24,10 @@ from refimpl.plain.tree import form_nodes, microbatches_of
 
 
 class Group:
-    """K neighbouring ranks. A list below has one microbatch's matrix for each member. Columns are cut into K parts."""
+    """K neighbouring ranks, the members. A list below has K matrices, one for the microbatch of each member.
+
+    Member k has the k-th of K equal parts of the columns. Each method is collective over the group.
+    """
 
     def __init__(self, comm, members):
         self.ranks = Messages(comm.Split(comm.rank // members, comm.rank))
@@ -64,19 +67,22 @@ def one_round(group, model, cut, dense, batch):
 
     model: a ``Sharded``; its first connected layers are ``cut``.  dense: the values; of a cut layer this member's part.
     """
-    x, targets, saved = model.features(dense, batch)
-    keys = [int(key) for key, in group.ranks.gather(np.array([batch.key], np.uint64), "keys")]
-    inputs, kept, scales = group.gather_rows(x), {}, {}
+    x, targets, saved = model.features(dense, batch)  # the convolutions, of this member's microbatch
+    keys = [int(key[0]) for key in group.ranks.gather(np.array([batch.key], np.uint64), "keys")]  # of all members
+    inputs_of, scales_of = {}, {}  # layer -> what its backward pass needs, for all members' microbatches
+    inputs = group.gather_rows(x)
     for layer in cut:
-        weight, bias, first = *layer.of(dense), group.member * layer.blocks // group.size
+        weight, bias = layer.of(dense)
+        first = group.member * layer.blocks // group.size  # this member's first block of columns
         done = [layer.forward(x, weight, bias, first, dropout_key(key, layer)) for x, key in zip(inputs, keys)]
-        kept[layer], outputs, scales[layer] = inputs, [y for y, _ in done], [scale for _, scale in done]
+        outputs = [y for y, _ in done]
+        inputs_of[layer], scales_of[layer] = inputs, [scale for _, scale in done]
         inputs = outputs if layer is cut[-1] else group.gather_columns(outputs)
     loss, grad, gradients = end_of(model, model.connected[len(cut):], group.own_rows(outputs), targets, dense, batch)
-    grads = group.own_columns(grad)
+    grads, kept = group.own_columns(grad), {}
     for layer in reversed(cut):
-        grads = [grad * scale for grad, scale in zip(grads, scales[layer])]
-        kept[layer] = list(zip(kept[layer], grads))
+        grads = [grad * scale for grad, scale in zip(grads, scales_of[layer])]  # scale: of dropout and relu
+        kept[layer] = list(zip(inputs_of[layer], grads))
         partials = [layer.input_gradient(grad, layer.of(dense)[0]) for grad in grads]
         grads = group.add_columns(partials) if layer is not cut[0] else group.add_rows(partials)
     return loss, gradients | model.features_backward(grads, saved, dense, batch.ready), kept
@@ -89,14 +95,15 @@ def summed_gradients(comm, group, model, dense, batches, microbatches):
     """
     cut = [layer for layer in model.connected if layer.blocks > 1]
     done = [one_round(group, model, cut, dense, batch) for batch in batches]
-    own = {name: [gradients[name] for _, gradients, _ in done] for name in done[0][1]}
-    shard = {}
+    own = {name: [gradients[name] for _, gradients, _ in done] for name in done[0][1]}  # of layers that are whole
+    shard = {}  # of this member's part of the layers that are cut
     for layer in cut:  # the group's microbatches in order: those of its first member come first
         of_group = [kept[layer][member] for member in range(group.size) for *_, kept in done]
         pairs = [layer.weight_gradients(grad, x) for x, grad in of_group]
         shard[f"{layer.name}.weight"], shard[f"{layer.name}.bias"] = zip(*pairs)
-    kinds = (Messages(comm), own), (Messages(comm.Split(comm.rank % group.size, comm.rank)), shard)
-    return {name: add_up_over(ranks, each, microbatches) for ranks, some in kinds for name, each in some.items()}
+    everyone, same_part = Messages(comm), Messages(comm.Split(comm.rank % group.size, comm.rank))
+    sums = {name: add_up_over(everyone, gradients, microbatches) for name, gradients in own.items()}
+    return sums | {name: add_up_over(same_part, gradients, microbatches) for name, gradients in shard.items()}
 
 
 def add_up_over(ranks, gradients, microbatches):

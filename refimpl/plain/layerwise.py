@@ -1,22 +1,23 @@
-"""Large batches: each variable steps in proportion to its own norm. And what momentum needs while the rate rises.
+"""Large batches: each variable moves in proportion to its own norm. And momentum while the learning rate rises.
 
     LARS   ratio = trust ‖w‖ / (‖g‖ + decay ‖w‖);      v = mu v + ratio (g + decay w);      w -= rate v
     LAMB   u = m / (sqrt(v) + epsilon) + decay w;      ratio = ‖w‖ / ‖u‖;                   w -= rate ratio u
-           m, v: Adam's moments of g, without their start at 0
+           m, v: Adam's moments of g, corrected because they start at 0
 
-With a ratio no variable moves by more than its part, however large the rate. It is 1 where a norm is 0, and for
-variables without weight decay (biases). A norm is of the rows that have a gradient, wherever they lie: squares are
-added up exactly, as in ``clipping``.
+With the ratio, the length of a step depends on the variable's norm, hardly on the gradient's. The ratio is 1 if a norm
+is 0, and for variables without weight decay (biases). The norms of a sparse variable include only rows that have a
+gradient. Squares are added up exactly over all ranks, as in ``clipping``.
 
-Linear scaling: k times the batch, k times the rate, which rises first. A velocity that holds the rate must be scaled
-when the rate rises (momentum correction, Goyal et al. 2017). Ours, v = mu v + g; w -= rate v, needs no correction.
+With k times the batch one takes k times the rate, and lets the rate rise in the first steps. Some write momentum as
+v = mu v + rate g; w -= v. Then v must be scaled when the rate rises (momentum correction, Goyal et al. 2017). Ours is
+v = mu v + g; w -= rate v, and needs no correction.
 
     mpirun -n 4 python -m refimpl.plain.layerwise
 """
 
 import os
 
-if __name__ == "__main__":  # more threads may add in another order; read when NumPy is imported
+if __name__ == "__main__":  # NumPy reads these when it is imported. More threads may add in another order
     os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
 
 import math
@@ -42,11 +43,11 @@ class LARS(Momentum):
         self.trust = trust
 
     def measured(self, p, state, g, scale, decay, t):
-        """Return what the values' norm is compared with: the gradient. scale: that of clipping, not applied yet."""
+        """Return the array with whose norm that of p is compared: g. scale: of clipping, not yet applied to g."""
         return g
 
     def move(self, p, state, g, norms, scale, decay, rate, t):
-        """Update, weight decay times the ratio as well. norms: of p and of g over all ranks."""
+        """Update p. The ratio multiplies the weight decay, too. norms: of p and of g over all ranks."""
         ratio = self.trust * norms[0] / (scale * norms[1] + decay * norms[0]) if all(norms) else 1.0
         g = g * p.dtype.type(scale * ratio)
         self.update(p, state, g + p.dtype.type(decay * ratio) * p if decay else g, rate, t)
@@ -59,7 +60,7 @@ class LAMB(Adam):
         super().__init__(beta1, beta2, epsilon)
 
     def measured(self, p, state, g, scale, decay, t):
-        """Move both moments; return the direction, weight decay in it."""
+        """Update both moments; return the direction u, which includes weight decay."""
         m, v, g = state["first"], state["second"], g * p.dtype.type(scale)
         m[...], v[...] = self.first(m, g), self.second(v, g)
         u = self.step(m, v, g, 1.0, *self.corrections(t))
@@ -74,10 +75,7 @@ LAYERWISE = {"lars": LARS, "lamb": LAMB}
 
 
 class Layerwise(Optimizer):
-    """An ``Optimizer`` whose ranks agree on norms before a variable moves.
-
-    counted: the names of variables that this rank counts in norms; of replicas one rank does.
-    """
+    """An ``Optimizer`` whose ranks compute norms together. counted: names of variables that this rank adds to norms."""
 
     rules = LAYERWISE
 
@@ -86,31 +84,31 @@ class Layerwise(Optimizer):
         self.messages, self.counted = messages, counted
 
     def apply(self, v, at, gradient, scale, rate, t):
-        """Update a variable by what this rank has of its gradient, if any. Collective."""
+        """Update the part of a variable that this rank has a gradient for. Collective, also without a gradient."""
         p, decay = self.values[v.name][at], self.options.weight_decay if v.decays else 0.0
         state = {slot: array[at] for slot, array in self.state[v.name].items()}
-        beside = self.rule.measured(p, state, gradient, scale, decay, t)
-        norms = [self.norm(v, x) for x in (p, beside)] if v.decays else (0, 0)
-        self.rule.move(p, state, beside, norms, scale, decay, rate, t)
+        other = self.rule.measured(p, state, gradient, scale, decay, t)
+        norms = [self.norm(v, x) for x in (p, other)] if v.decays else (0, 0)
+        self.rule.move(p, state, other, norms, scale, decay, rate, t)
         self.values[v.name][at] = p
         for slot, array in state.items():
             self.state[v.name][slot][at] = array
 
     def norm(self, v, x):
-        """Return the norm of what all ranks have of a variable, x here. Collective."""
+        """Return the norm of an array over all ranks. x: this rank's part of it. Collective."""
         rows = x.reshape(len(x) if x.ndim else 1, -1) if v.name in self.counted and x.size else np.empty((0, 1))
         return math.sqrt(exact_sum(self.messages, sum_of_squares_per_row(rows)))
 
 
 class RateInside(Momentum):
-    """v = mu v (rate / the last rate) + rate g;  w -= v.  corrected: False leaves out the fraction."""
+    """v = mu v (rate / the last rate) + rate g;  w -= v.  corrected: whether the fraction is there."""
 
     def __init__(self, mu, corrected):
         super().__init__(mu)
         self.corrected, self.last = corrected, None
 
     def velocity(self, v, g, rate):
-        """Return the new velocity, of which the rate is a part."""
+        """Return the new velocity, in which gradients are already multiplied by the rate."""
         risen, self.last = rate / self.last if self.corrected and self.last else 1.0, rate
         return self.mu * v * risen + rate * g
 
@@ -120,7 +118,7 @@ class RateInside(Momentum):
 
 
 class LargeBatches(Hybrid):
-    """A ``Hybrid`` whose optimizer is LARS or LAMB. Replicas are alike on all ranks: rank 0 counts them."""
+    """A ``Hybrid`` whose optimizer is LARS or LAMB. All ranks have the same replicas, and rank 0 counts them."""
 
     def __init__(self, model, data, options, comm, architecture="hybrid"):
         super().__init__(model, data, replace(options, optimizer="sgd", optimizer_options={}), comm, architecture)
@@ -130,7 +128,7 @@ class LargeBatches(Hybrid):
 
 
 def main(comm=MPI.COMM_WORLD):
-    """Train as ``refimpl train lm --steps 3 --optimizer ...`` does; show which momentum is right as the rate rises."""
+    """Train as ``refimpl train lm --steps 3 --optimizer ...`` does; compare kinds of momentum as the rate rises."""
     messages = Messages(comm)
     for name in LAYERWISE:
         recipe, chosen = recipe_of("lm", {"rate_steps": 3, "optimizer": name})

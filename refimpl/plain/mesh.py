@@ -1,8 +1,10 @@
 """One step of layers that are cut over groups of ranks, with one method for each decision.
 
-``groups`` shows the same step with its bits and its bytes. Rank r is member r % K of group r // K. In a round the
-members of a group share a dict {microbatch: matrix}. In float64, with all ranks in one process, this class is what the
-conformance suite expects. A known mistake is the class with one method replaced (``refimpl.conformance.space.mesh``).
+``groups`` shows the same step with its bits and its bytes. Rank r is member r % K of group r // K. The members of a
+group work on several microbatches at once, so most methods take and return a dict {microbatch number: matrix}.
+
+In float64, with all ranks in one process, the conformance suite computes its expected values with this class. A known
+mistake is the class with one method replaced (``refimpl.conformance.space.mesh``).
 """
 
 import numpy as np
@@ -11,7 +13,10 @@ from refimpl.plain.mesh_layers import MeshLayers
 
 
 class Mesh(MeshLayers):
-    """One step of one rank. world: has ``rank`` and ``allgather`` as mpi4py communicators do.  task: a ``MeshTask``."""
+    """One step of one rank. world: has ``rank`` and ``allgather`` as mpi4py communicators do.
+
+    task: a ``MeshTask`` of the conformance suite: mesh, layers, first values, microbatches, dropout, rate, clip.
+    """
 
     def __init__(self, world, task):
         self.world, (self.groups, self.members), self.loss = world, task.mesh, 0.0
@@ -32,7 +37,7 @@ class Mesh(MeshLayers):
         return divmod(rank, self.members)
 
     def turn(self, j):
-        """Return the numbers of this rank's microbatches in round j."""
+        """Return the numbers of the microbatches that this rank takes in round j, of ``members`` rounds."""
         size = len(self.task.microbatches) // self.members
         return range(self.task.first + j * size, self.task.first + (j + 1) * size)
 
@@ -94,7 +99,7 @@ class Mesh(MeshLayers):
         return {v: grad[:, self.part(grad.shape[1])] for v, grad in grads.items()}
 
     def holds(self, name, rank):
-        """Return whether a rank holds the same part of a variable, so that its gradient is added to this rank's."""
+        """Return whether ``rank`` has the same part of a variable as this rank. Then their gradients are added up."""
         return not self.is_cut(name) or self.place(rank)[1] == self.member
 
     def summed(self, gradients):
@@ -112,5 +117,5 @@ class Mesh(MeshLayers):
         return [sum(x for n, x in squares.items() if self.is_cut(n) is cut) for cut in (True, False)]
 
     def squares(self, parts, whole):
-        """Return (Σ g² of cut layers, Σ g² of whole layers), each element counted once. parts, whole: this rank's."""
+        """Return (Σ g² of cut layers, Σ g² of whole layers). parts, whole: this rank's. Each element counts once."""
         return sum(self.of_group(parts)), whole

@@ -12,16 +12,16 @@ import numpy as np
 
 
 class MeshLayers:
-    """A member's part of the layers. task: has mesh, layers, start, dropout.  gradients: {name: sum so far}."""
+    """A member's part of the layers. task: see ``mesh.Mesh``.  gradients: {name: sum over microbatches so far}."""
 
     def __init__(self, task, member):
         self.task, self.members, self.member = task, task.mesh[1], member
         self.values = {name: task.start[name][self.part(layer.outputs)] if layer.cut else task.start[name]
                        for layer in task.layers for name in (layer.weight, layer.bias)}
         cut = [number for number, layer in enumerate(task.layers) if layer.cut]
-        self.below, self.cut, self.above = (task.layers[:cut[0]], task.layers[cut[0]:cut[-1] + 1],
-                                            task.layers[cut[-1] + 1:])
-        self.gradients = Counter()
+        first, last = cut[0], cut[-1]
+        self.below, self.cut, self.above = task.layers[:first], task.layers[first:last + 1], task.layers[last + 1:]
+        self.gradients = Counter()  # a name that it does not have yet counts as 0
 
     def part(self, width):
         """Return this member's part of ``width`` columns, as a slice."""

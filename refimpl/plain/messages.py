@@ -55,17 +55,19 @@ class Messages:
 def exchange_nodes(send, nodes, nodes_of, empty, phase):
     """Exchange row gradients; return {node: RowGradient} of all that arrived, for ``tree.add_up``. Collective.
 
-    nodes: those of this rank, {(start, stop): RowGradient}.  nodes_of[r]: the nodes of rank r.  empty: what a rank
-    sends when it has fewer nodes than another.  send(ids, array, phase) -> arrays: sends array[i], which belongs to row
-    ids[i], to the rank that is responsible for this row; returns what this rank received.
+    nodes: those of this rank, {(start, stop): RowGradient}.  nodes_of[r]: the nodes of rank r.
+    send(ids, array, phase) -> arrays: a function that sends array[i], which belongs to row ids[i], to the rank that is
+    responsible for this row, and returns the array that each rank sent here.
+    One node of each rank is sent at a time. A rank that has no more nodes sends the row gradient ``empty``.
     """
     mine, came = list(nodes.values()), {}
     for i in range(max(map(len, nodes_of))):
         gradient = mine[i] if i < len(mine) else empty
         ids = send(gradient.ids, gradient.ids, f"{phase} row numbers")
         rows = send(gradient.ids, gradient.rows, f"{phase} rows")
-        for names, *pair in zip(nodes_of, ids, rows):
+        for names, some_ids, some_rows in zip(nodes_of, ids, rows):  # from each rank
             if i < len(names):
-                part = RowGradient(*pair)  # a machine's aggregators send the same node, each with different rows
+                part = RowGradient(some_ids, some_rows)
+                # the aggregators of a machine send the same node, each with different rows
                 came[names[i]] = merge_rows(came[names[i]], part) if names[i] in came else part
     return came

@@ -1,14 +1,16 @@
-"""Mixed precision: weights, activations and gradients of 16 bits beside float32 masters, and a scale for the loss.
+"""Mixed precision: compute with numbers of 16 bits, keep float32 weights (the masters), and scale the loss.
 
     masters w, float32     compute with half(w)     every layer's output, and every gradient, is rounded: half(...)
-    fp16 has nothing below 6e-8: small gradients vanish. So the loss is multiplied by S, the sum of gradients divided.
 
-    S is a power of two: it moves no bit as long as nothing vanishes or overflows
+fp16 has no numbers between 0 and 6e-8, so small gradients would become 0. Therefore the loss is multiplied by S, and
+the sum of the gradients is divided by S. S is a power of two, so this changes no bit of a gradient that neither
+vanishes nor overflows. S changes during the training:
+
     a gradient overflows on any rank   all ranks leave this step out, S := S / 2
     n good steps in a row              S := 2 S
 
-Ranks that decide by themselves part: one leaves the step out, the others do it. S and the count of good steps belong to
-the checkpoint. A CPU computes in float32; ``half`` emulates hardware that rounds what a layer puts out.
+All ranks must agree. If each decided by itself, one could leave out a step that the others do. S and the count of good
+steps belong into the checkpoint. A CPU computes in float32; ``half`` emulates hardware that rounds to 16 bits.
 
     mpirun -n 4 python -m refimpl.plain.mixed_precision
 """
@@ -30,7 +32,7 @@ MICROBATCHES, WIDTHS = 8, (6, 5, 3)
 def half(x, kind):
     """Return x, float32, as 16 bits can hold it. kind: "fp16" or "bf16"."""
     codec = Rounded(kind)
-    with np.errstate(over="ignore"):  # beyond its range lies infinity
+    with np.errstate(over="ignore"):  # a number that is too large becomes infinity
         return codec.decode(codec.encode(np.ascontiguousarray(x, np.float32).reshape(-1), 0, None)).reshape(x.shape)
 
 
@@ -41,7 +43,7 @@ class LossScale:
         self.scale, self.good, self.patience = scale, good, patience
 
     def learn(self, overflows):
-        """Hear whether a gradient of this step overflowed anywhere."""
+        """Change S after a step. overflows: whether a gradient of this step overflowed on any rank."""
         if overflows:
             self.scale, self.good = self.scale / 2, 0
         else:
@@ -51,7 +53,10 @@ class LossScale:
 
 
 class MixedTraining:
-    """Two layers, relu between them, squared error. masters: [(6, 5), (5, 3)] float32, alike on all ranks."""
+    """Two layers, relu between them, squared error. masters: [(6, 5), (5, 3)] float32, the same on all ranks.
+
+    loud: the first microbatch's input is multiplied by this number, so that gradients overflow in the example below.
+    """
 
     def __init__(self, messages, kind="fp16", loss_scale=None, loud=1.0):
         self.messages, self.kind, self.loss_scale = messages, kind, loss_scale or LossScale()
@@ -59,11 +64,11 @@ class MixedTraining:
         self.masters = [self.draw("weight", layer, shape) for layer, shape in enumerate(zip(WIDTHS, WIDTHS[1:]))]
 
     def draw(self, *what):
-        """Return numbers in [-1, 1) that depend only on their name; what: its words, and the shape last."""
+        """Return random numbers in [-1, 1) that depend only on ``what``: words and numbers, the shape at the end."""
         return (2 * uniform(key_of(*what), int(np.prod(what[-1]))) - 1).astype(np.float32).reshape(what[-1])
 
     def gradients(self, microbatch):
-        """Return the gradients of S times the loss, rounded: one vector. The first input is ``loud`` times as large."""
+        """Return the rounded gradients of S times the loss, as one vector, for one microbatch."""
         w1, w2 = (half(w, self.kind) for w in self.masters)
         x, target = (self.draw(name, self.steps_done, microbatch, (4, n)) for name, n in (("x", 6), ("y", 3)))
         x = half(x * np.float32(self.loud if microbatch == 0 else 1), self.kind)
@@ -83,21 +88,22 @@ class MixedTraining:
     def step(self, rate=0.5):
         """Do one step, or leave it out; return whether it was done, the same on every rank. Collective."""
         first, stop = microbatches_of(self.messages.rank, self.messages.size, MICROBATCHES)
-        found, done = [self.gradients(v) for v in range(first, stop)], False
-        overflows, scale = self.overflows(found), np.float32(self.loss_scale.scale)
+        found = [self.gradients(v) for v in range(first, stop)]
+        overflows = self.overflows(found)
         if not overflows:
-            nodes, done = form_nodes(first, found, np.add), True
+            nodes = form_nodes(first, found, np.add)
             vectors = np.array(list(nodes.values()), np.float32).reshape(len(nodes), -1)
-            total, at = allreduce(self.messages, vectors, MICROBATCHES) / scale, 0
+            total = allreduce(self.messages, vectors, MICROBATCHES) / np.float32(self.loss_scale.scale)
+            at = 0
             for w in self.masters:
                 w -= np.float32(rate) * total[at:at + w.size].reshape(w.shape)
                 at += w.size
         self.loss_scale.learn(overflows)
         self.steps_done += 1
-        return done
+        return not overflows
 
     def sha256(self):
-        """Return the hash of the masters, the beginning of it."""
+        """Return the first 8 characters of the hash of the masters."""
         return hashlib.sha256(b"".join(w.tobytes() for w in self.masters)).hexdigest()[:8]
 
 
@@ -106,7 +112,8 @@ def main(comm=MPI.COMM_WORLD):
     for kind, loud in (("bf16", 1.0), ("fp16", 1.0), ("fp16", 16.0)):
         training = MixedTraining(Messages(comm), kind, loud=loud)
         done = [training.step() for _ in range(12)]
-        training.messages.tell(f"{kind}, loud {loud:4}: did {''.join('.x'[d] for d in done)}, the scale is "
+        shown = "".join("x" if step else "." for step in done)
+        training.messages.tell(f"{kind}, loud {loud:4}: did {shown}, the scale is "
                                f"{training.loss_scale.scale:.0f}, masters {training.sha256()}")
 
 

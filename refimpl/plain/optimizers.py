@@ -28,7 +28,7 @@ class SGD:
 
     def apply(self, p, state, at, g, rate, t):
         """Update p[at] and its state in place by the gradient g. at: indices of rows, or ... for all."""
-        part, kept = p[at], {slot: array[at] for slot, array in state.items()}
+        part, kept = p[at], {slot: array[at] for slot, array in state.items()}  # copies, if ``at`` has row numbers
         self.update(part, kept, g, rate, t)
         p[at] = part
         for slot, array in kept.items():
@@ -119,7 +119,10 @@ class Adam(SGD):
 
 
 class AdamHat(Adam):
-    """Adam as TensorFlow writes it: epsilon is added to the root before its correction."""
+    """Adam as TensorFlow writes it: epsilon is added to the root of v, and this root is not corrected.
+
+    ``rate / c1 / (1 / sqrt(c2))`` is rate sqrt(c2) / c1; the fast kernels round in the same way.
+    """
 
     def step(self, m, v, g, rate, c1, c2):
         """Return what is subtracted."""

@@ -33,9 +33,10 @@ class OwnReplica:
 
     def step(self, x):
         """Return x after one step of the optimizer with the rank's own gradient at x."""
-        self.x[...], sums = x, {}
+        self.x[...] = x  # and so all arrays in ``values``, which are views of it
         needed = {name: self.values[name][ids] for name, ids in self.share.needs(self.done).items()}
-        for name, g in self.share.gradients(self.done, self.values | needed).items():
+        sums = {}
+        for name, g in self.share.gradients(self.done, self.values | needed).items():  # of sparse variables, rows
             at, g = (g.ids, g.rows) if isinstance(g, RowGradient) else (..., g)
             sums[name] = at, g * g.dtype.type(self.times)
         self.optimizer.update(self.done, sums)

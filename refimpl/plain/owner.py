@@ -7,11 +7,10 @@ The parameters are a function of the records: the same entries give the same bit
 r of a sparse variable lies on owner r mod N. Variable number i, if it is dense, lies on owner i mod N. The staleness of
 a row, or of a dense variable, is the number of its updates since the worker pulled it.
 
-The consistency says which n pushes an update applies. Their gradients are corrected, added up in tree order in which
-push i is leaf i (``refimpl.plain.tree``), multiplied by N / n, rounded to the dtype, and given to the optimizer. This
-is the mean over the examples of n workers. With n = N it is the synchronous gradient, to the bit. In float64 this class
-is what the conformance suite expects. A known mistake is the class with one method replaced
-(``refimpl.conformance.space.owner``).
+The consistency says which n pushes an update applies. Their gradients are corrected and added up by a tree whose leaf i
+is push i (``refimpl.plain.tree``). The sum times N / n is the mean over the examples of n workers, which the optimizer
+gets. With n = N it is the synchronous gradient, to the bit. The conformance suite computes its expected values with
+this class, in float64. A known mistake is the class with one method replaced (``refimpl.conformance.space.owner``).
 """
 
 import hashlib
@@ -27,9 +26,10 @@ from refimpl.plain.tree import add_up
 
 
 class Push(NamedTuple):
-    """The gradients {name: array or RowGradient} of a worker's step ``clock``, and what it had pulled, at ``version``.
+    """What a worker pushes after step ``clock``. gradients: {name: array or RowGradient}.
 
-    pulled: name -> (indices here, the values at that time, the numbers of updates at that time).
+    version: the owner's at the pull.  pulled: name -> (the rows' places in the owner's array, their values and their
+    numbers of updates at the pull).
     """
 
     worker: int
@@ -43,7 +43,7 @@ class Owner:
     """Owner ``number`` of ``owners``. options: as ``hybrid.Options``, without clipping.
 
     clocks, version, seen: see ``consistencies``.  pulled: worker -> ``Push.pulled``, until the worker pushes.
-    updates: of each row, or dense variable.  staleness: τ -> how many rows and dense variables were pushed with it.
+    updates: {name: of each row, or of the dense variable}.  staleness: {τ: number of pushed rows and dense variables}.
     """
 
     def __init__(self, number, owners, workers, steps, variables, options, rule="asynchronous", correction="none"):
@@ -61,7 +61,7 @@ class Owner:
         """Set the state before the first pull. values: {name: array}, which ``optimizer`` updates in place."""
         self.variables, self.values, self.optimizer = variables, values, optimizer
         self.consistency, self.correction = consistency, correction
-        self.updates = {v.name: np.zeros(values[v.name].shape[:v.sparse], np.int64) for v in variables}
+        self.updates = {v.name: np.zeros(len(values[v.name]) if v.sparse else (), np.int64) for v in variables}
         self.version, self.clocks, self.seen, self.pulled = 0, [0] * workers, [-1] * workers, {}
         self.record, self.staleness = [], Counter()
 
@@ -84,7 +84,7 @@ class Owner:
         return np.array(self.values[v.name][at])
 
     def push(self, worker, gradients):
-        """Take a worker's gradients, of what it pulled last; update what they bring about."""
+        """Take the gradients that a worker computed from its last pull; do the updates that follow from them."""
         self.record.append(worker)
         push = Push(worker, self.clocks[worker], self.version_of(worker), gradients, self.pulled.pop(worker))
         self.clocks[worker] += 1
@@ -112,7 +112,7 @@ class Owner:
         return len(self.clocks) / len(pushes)
 
     def corrected(self, v, push):
-        """Return a push's gradient of v, corrected for staleness. The ids of a row gradient become indices here."""
+        """Return a push's gradient of v, corrected for staleness, with places in this owner's array as ids."""
         g = push.gradients[v.name]
         at, rows = (g.ids // self.owners, g.rows) if v.sparse else (..., g)
         then, updates = self.old(v, push, at)
@@ -123,7 +123,7 @@ class Owner:
         return type(g)(at, rows) if v.sparse else rows
 
     def old(self, v, push, at):
-        """Return (values, updates) at the time of the pull, of the rows or dense variable that a push changes."""
+        """Return the (values, updates) that were pulled, for the rows or the dense variable that a push changes."""
         pulled, then, updates = push.pulled[v.name]
         if v.sparse and not np.isin(at, pulled).all():
             raise ValueError(f"worker {push.worker} pushes rows of {v.name} that it has not pulled")

@@ -1,4 +1,4 @@
-"""Reduce-scatter, update, allgather: each rank sums, updates and sends to all its own rows of a dense variable.
+"""Reduce-scatter, update, allgather: each rank adds up, updates and sends out its own rows of a dense variable.
 
     rank 0 |a0 b0|   reduce-scatter   |A .|   update    |a .|   allgather   |a b|
     rank 1 |a1 b1|  ---------------> |. B|  --------> |. b|  ----------> |a b|
@@ -44,12 +44,13 @@ class ReduceScatter:
         nodes: {(start, stop): array}.
         """
         whole = [np.atleast_1d(gradient).astype(self.values.dtype) for gradient in nodes.values()]
+        nothing = self.values[:0]  # what a rank without microbatches sends
         arrived = self.messages.exchange(
-            [np.concatenate([self.values[:0], *(gradient[rows] for gradient in whole)]) for rows in self.rows],
-            "push dense")
-        parts = {}
+            [np.concatenate([nothing, *(gradient[rows] for gradient in whole)]) for rows in self.rows], "push dense")
+        parts = {}  # node of the tree -> its sum, this rank's rows of it
         for names, rows in zip(nodes_by_rank(self.messages.size, self.microbatches), arrived):
-            parts |= zip(names, rows.reshape(len(names), *self.values.shape))
+            for name, part in zip(names, rows.reshape(len(names), *self.values.shape)):
+                parts[name] = part
         return None, add_up(0, self.microbatches, parts, np.add)
 
     def whole(self, array, phase="whole"):

@@ -19,9 +19,10 @@ def replay(owners, shares, variables, records, expected=None):
     that no training can have written, and for records that give other parameters.
     """
     if len(records) != len(owners):
-        raise ValueError(f"{len(records)} records of {len(owners)} owners: bring every owner's")
-    steps, stuck, at, before = {}, [], [0] * len(owners), None
-    while at != before:  # an owner that is stuck may go on after another one did
+        raise ValueError(f"{len(records)} records of {len(owners)} owners: give the record of every owner")
+    steps, stuck = {}, []
+    at, before = [0] * len(owners), None  # at: the next entry of each record
+    while at != before:  # until no owner could go on. One that is stuck may go on after another one has
         stuck, before = [], list(at)
         for owner, record in zip(owners, records):
             for worker in record[at[owner.number]:]:
@@ -50,9 +51,10 @@ def follow(owner, worker, steps, shares, variables):
     if worker not in owner.pulled:
         if not owner.answers(worker):
             return f"worker {worker} pulls, but {owner.rule} lets it wait"
-        steps.pop((worker, clock - 2), None)
-        step = steps.get((worker, clock)) or steps.setdefault(
-            (worker, clock), Step(shares[worker], clock, variables, owner.owners))
+        steps.pop((worker, clock - 2), None)  # no owner needs it any more
+        if (worker, clock) not in steps:  # this owner is the first to handle the step
+            steps[worker, clock] = Step(shares[worker], clock, variables, owner.owners)
+        step = steps[worker, clock]
         step.answers[owner.number] = owner.pull(worker, step.rows(owner.number))
         return None
     step = steps[worker, clock]
@@ -70,8 +72,8 @@ def main():
         end, *_ = run(owners, shares, model.variables, [1.0, 1.0, 1.0, 3.0])[-1]
         applied = sum(owners[0].staleness.values())
         stale = sum(updates * rows for updates, rows in owners[0].staleness.items()) / applied
-        expected, again = sha256(model.variables, [owner.values for owner in owners]), cluster(
-            model, data, options, 4, 6, rule)
+        expected = sha256(model.variables, [owner.values for owner in owners])
+        again = cluster(model, data, options, 4, 6, rule)
         replay(*again, model.variables, [owner.record for owner in owners], expected)
         record = "".join(map(str, owners[0].record))
         print(f"{rule:12} {end:4.0f} s  staleness {stale:.2f}  replayed to {expected[:8]}  record {record}")

@@ -49,7 +49,11 @@ class GatheredRows(Replica):
         """Return (row numbers, rows) of the row gradient summed over all microbatches. Collective."""
         nothing = RowGradient(np.empty(0, np.int64), self.values[:0])
         nodes_of = nodes_by_rank(self.messages.size, self.microbatches)
-        parts = exchange_nodes(lambda ids, *what: self.messages.gather(*what), nodes, nodes_of, nothing, "allgather")
+
+        def to_all(ids, array, phase):
+            return self.messages.gather(array, phase)
+
+        parts = exchange_nodes(to_all, nodes, nodes_of, nothing, "allgather")
         total = add_up(0, self.microbatches, parts, merge_rows)
         return total.ids, total.rows
 

@@ -20,7 +20,7 @@ def ring_allreduce(comm, vector):
     rank, size, sent = comm.Get_rank(), comm.Get_size(), 0
     left, right = (rank - 1) % size, (rank + 1) % size
 
-    def chunk(number):
+    def chunk(number):  # a view: whatever is received into it, or added to it, changes ``vector``
         c = number % size
         return vector[c * len(vector) // size:(c + 1) * len(vector) // size]
 

@@ -1,4 +1,4 @@
-"""Sums of row gradients: objects with ``ids`` (k,), which rise, and ``rows`` (k, d), one row for each id."""
+"""Sums of row gradients: objects with ``ids`` (k,), sorted and unique, and ``rows`` (k, d), one row for each id."""
 
 from typing import NamedTuple
 
@@ -15,9 +15,10 @@ class Rows(NamedTuple):
 def aggregate_rows(kind, ids, rows):
     """Return kind(ids, rows) with each id once. Rows with the same id are added in the order in which they occur."""
     unique, first, place = np.unique(ids, return_index=True, return_inverse=True)
-    total, repeats = rows[first], np.ones(len(ids), bool)
+    total = rows[first]  # begin with the first row of each id, then add the others
+    repeats = np.ones(len(ids), bool)
     repeats[first] = False
-    np.add.at(total, place[repeats], rows[repeats])
+    np.add.at(total, place[repeats], rows[repeats])  # total[place] += rows, also where a place comes twice
     return kind(unique, total)
 
 
@@ -27,7 +28,7 @@ def merge_rows(left, right):
 
 
 def merge_occurrences(gradient, divisor=1):
-    """Return a gradient divided, the rows of a row gradient that share an id added in float64; ids rise."""
+    """Return a gradient divided by ``divisor``. Rows with the same id are added in float64, and the ids are sorted."""
     if not isinstance(gradient, Rows):
         return gradient / divisor
     rows = gradient.rows.astype(np.float64) / divisor
@@ -38,6 +39,6 @@ def merge_occurrences(gradient, divisor=1):
 
 
 def last_of(ids, rows):
-    """Return the rows of which each is the last under its id; ids rise."""
+    """Return for each id its last row, as Rows with sorted ids. The earlier rows of an id are left out."""
     unique, place = np.unique(ids[::-1], return_index=True)
     return Rows(unique, rows[::-1][place])

@@ -24,9 +24,13 @@ def halving_doubling(ranks):
 
     Ranks at distance 1 exchange halves of the vector, then ranks at distance 2 halves of those halves, and so on, until
     rank r has the sum of chunk r. The second half of the rounds goes back the same way.
+
+    Write ranks and chunks as binary numbers. In the round of distance d = 2**k the partner of a rank differs from it in
+    bit k only (rank ^ d). A rank has kept the chunks whose bits below k are its own. Of these it now sends the chunks
+    that have the partner's bit k. For them (rank ^ chunk) % (2 * d) is d.
     """
     pairs = [(rank, chunk) for rank in range(ranks) for chunk in range(ranks)]
-    apart = [2**k for k in range(ranks.bit_length() - 1)]
+    apart = [2**k for k in range(ranks.bit_length() - 1)]  # distances 1, 2, 4, …, ranks / 2
     rounds = [[(rank, rank ^ d, chunk, True) for rank, chunk in pairs if (rank ^ chunk) % (2 * d) == d] for d in apart]
     return rounds + [[(rank, rank ^ d, chunk, False) for rank, chunk in pairs if (rank ^ chunk) % (2 * d) == 0]
                      for d in reversed(apart)]
@@ -45,7 +49,7 @@ def run(rounds, memory, add):
 
 def prove(rounds, ranks):
     """Return {rank: chunks sent}. Raise ValueError unless each rank ends with each contribution exactly once."""
-    memory = [[Counter([rank]) for _ in range(ranks)] for rank in range(ranks)]
+    memory = [[Counter([rank]) for _ in range(ranks)] for rank in range(ranks)]  # each rank's own contribution, once
     run(rounds, memory, lambda mine, came: mine + came)
     for rank, chunks in enumerate(memory):
         for chunk, found in enumerate(chunks):

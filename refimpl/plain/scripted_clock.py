@@ -22,9 +22,10 @@ def run(owners, shares, variables, seconds):
     pull. After a push, pulls that have waited are answered first.
     """
     of = seconds if callable(seconds) else lambda worker, clock: seconds[worker]
-    steps, waiting, happened, agenda = {}, [], [], [(0.0, worker) for worker in range(len(shares))]
+    steps, waiting, happened = {}, [], []  # steps: worker -> its current Step.  waiting: workers whose pulls wait
+    agenda = [(0.0, worker) for worker in range(len(shares))]  # (when it has computed, worker); 0.0: before step 0
     while agenda:
-        now, worker = heapq.heappop(agenda)
+        now, worker = heapq.heappop(agenda)  # the earliest
         if worker in steps:
             happened.append((now, "push", worker, steps[worker].clock))
             for owner in owners:

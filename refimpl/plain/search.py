@@ -1,6 +1,6 @@
 """How many partitions P? Measure a few steps with a few P, fit a curve to the samples, and take its lowest point.
 
-    t(P) = θ0 + θ1 / P + θ2 P      θ1 / P: work that partitions share or overlap.  θ2 P: the cost of each partition.
+    t(P) = θ0 + θ1 / P + θ2 P      θ1 / P: work that is shared among partitions.  θ2 P: the cost of each partition.
 
 Start at the number of machines. Double P while steps get faster. Then halve P, from the start, until they get slower.
 Source: Parallax, section 4 (partitioning).
@@ -24,9 +24,9 @@ def search(start, largest, measure):
     if len(samples) >= 3:
         theta = fit(samples)
         counts = np.arange(min(samples), max(samples) + 1)
-        said = int(counts[np.argmin(theta[0] + theta[1] / counts + theta[2] * counts)])
-        if said not in samples:
-            samples[said] = measure(said)
+        lowest = int(counts[np.argmin(theta[0] + theta[1] / counts + theta[2] * counts)])
+        if lowest not in samples:
+            samples[lowest] = measure(lowest)
     return min(sorted(samples), key=samples.get), samples, theta
 
 
@@ -39,7 +39,8 @@ def following(samples, largest):
         return tried[0] // 2
     if len(tried) >= 3:
         return None
-    more = round((tried[0] * tried[-1]) ** 0.5), 2 * tried[-1], tried[-1] + 1, tried[0] - 1  # for three samples
+    # a curve needs three samples: try a P between the two, or beside them
+    more = round((tried[0] * tried[-1]) ** 0.5), 2 * tried[-1], tried[-1] + 1, tried[0] - 1
     return next((p for p in more if p not in samples and 1 <= p <= largest), None)
 
 
@@ -47,7 +48,7 @@ def fit(samples):
     """Return the (θ0, θ1, θ2) with the least squared error for {P: seconds}, where θ1 and θ2 are not negative."""
     counts, seconds = np.array(list(samples), float), np.array(list(samples.values()))
     columns, found = np.stack([np.ones_like(counts), 1 / counts, counts], axis=1), []
-    for free in ([0, 1, 2], [0, 1], [0, 2], [0]):
+    for free in ([0, 1, 2], [0, 1], [0, 2], [0]):  # all θ; then with θ2, with θ1, with both fixed to 0
         theta, scale = np.zeros(3), columns[:, free].max(axis=0)  # scaled columns have smaller rounding errors
         theta[free] = np.linalg.lstsq(columns[:, free] / scale, seconds, rcond=None)[0] / scale
         if min(theta[1:]) >= 0:

@@ -45,11 +45,11 @@ class Server:
     def pull(self, rows):
         """Return the current values (k, d) of rows (k,), which are sorted and unique. Collective."""
         wanted = self.to_owners(rows, rows, "pull row numbers")
-        answers = [self.values[np.searchsorted(self.own, some)] for some in wanted]
+        answers = [self.values[np.searchsorted(self.own, some)] for some in wanted]  # searchsorted: own[i] -> i
         arrived = self.messages.exchange(answers, "pull rows")
-        pulled, owner = np.empty((len(rows), *self.values.shape[1:]), self.values.dtype), self.owner_of(rows)
-        for rank, some in enumerate(arrived):
-            pulled[owner == rank] = some
+        pulled = np.empty((len(rows), *self.values.shape[1:]), self.values.dtype)
+        for rank, some in enumerate(arrived):  # each owner's rows, to where they were asked for
+            pulled[self.owner_of(rows) == rank] = some
         return pulled
 
     def push(self, nodes, nodes_of=None):

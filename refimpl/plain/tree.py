@@ -1,4 +1,4 @@
-r"""The microbatch tree: one fixed way to add up V gradients, whoever holds which.
+r"""The microbatch tree: one fixed way to add up V gradients, for any number of ranks.
 
 Floating-point addition is not associative: (a + b) + c and a + (b + c) can differ in the last bit. All ranks therefore
 add in the order of one fixed tree over the V microbatches. Then every number of ranks gives the same sum, to the bit:
@@ -21,7 +21,12 @@ def add_up(start, stop, nodes, add):
     """Return the sum of microbatches [start, stop) in tree order. nodes: {(start, stop): sum}, those already formed."""
     if (start, stop) in nodes:
         return nodes[start, stop]
-    middle = start + (1 << (stop - start - 1).bit_length() - 1)  # the largest power of two below the length
+    if stop - start <= 1:
+        raise ValueError(f"the gradient of microbatch {start} is missing")
+    half = 1
+    while 2 * half < stop - start:
+        half *= 2
+    middle = start + half  # half: the largest power of two that is shorter than the range
     return add(add_up(start, middle, nodes, add), add_up(middle, stop, nodes, add))
 
 
@@ -34,7 +39,7 @@ def cover(start, stop):
     """Return the fewest nodes that cover [start, stop). A rank that has only these microbatches can form them."""
     nodes = []
     while start < stop:
-        length = 1
+        length = 1  # double it as long as the node begins at a multiple of its length and ends before ``stop``
         while start % (2 * length) == 0 and start + 2 * length <= stop:
             length *= 2
         nodes.append((start, start + length))

@@ -1,14 +1,15 @@
-"""Blink's way to use all links at once: spanning trees from one root, packed into whatever links there are.
+"""Blink's way to use all links at once: it packs spanning trees from one root into the links of a machine.
 
 A machine's GPUs are joined by links of different rates. A ring uses some of them and leaves the others idle. Blink
 packs spanning trees from a root: each carries a part of the data, and together they fit into the links.
 
-1. Multiplicative weights (Garg and Könemann). Every link has a length, at first small: δ / rate. Again and again take
-   the shortest tree from the root and send as much along it as its narrowest link can carry. Each link of it becomes
-   longer by the factor 1 + ε · amount / rate, so full links are avoided. Stop when every tree is longer than 1. Scaled
-   to fit, the amounts are within about ε of the best rate; but there are many trees, around a hundred.
-2. Few trees. Choose whole numbers of link units for the trees that were found, as much as fits, by an integer
-   programme. On eight V100s six trees remain, at the best rate.
+1. Multiplicative weights (Garg and Könemann). Every link has a length, at first a small one: δ / rate. Again and again
+   take the shortest tree from the root, and add to its amount what its narrowest link can carry. Then make each link of
+   this tree longer by the factor 1 + ε · amount / rate, so that later trees avoid links that are used much. Stop when
+   the shortest tree is at least 1 long. Then divide all amounts by one number, so that they fit into the links. Their
+   sum is within about ε of the best rate. But there are many trees, around a hundred.
+2. Few trees. An integer programme chooses among these trees. Each tree gets a whole number of units of a link's rate,
+   and their sum is as large as the links allow. On eight V100s six trees remain, at the best rate.
 
 The shortest spanning tree of directed links is found by Chu and Liu's and Edmonds' algorithm.
 
@@ -20,7 +21,7 @@ from scipy.optimize import LinearConstraint, milp
 
 DGX_1V = {"04": 2, "03": 2, "12": 2, "15": 2, "23": 2, "47": 2, "56": 2, "67": 2,
           "01": 1, "02": 1, "13": 1, "26": 1, "37": 1, "45": 1, "46": 1, "57": 1}
-"""Two GPUs -> the NVLinks between them, each both ways."""
+"""The NVLinks of a machine: "04": 2 says that GPUs 0 and 4 are joined by two. Each carries its rate both ways."""
 
 
 def directed(pairs):
@@ -30,14 +31,16 @@ def directed(pairs):
 
 def shortest_tree(nodes, root, lengths):
     """Return the links of the shortest tree from ``root`` to all nodes. lengths: {(from, to): length}."""
-    entering = {}
+    entering = {}  # node -> where the shortest link to this node comes from
     for (a, b), length in lengths.items():
         if b != root and a != b and (b not in entering or length < lengths[entering[b], b]):
             entering[b] = a
     cycle = find_cycle(entering)
     if cycle is None:
         return {(a, b) for b, a in entering.items()}
-    # Take the cycle for one node. A link into it replaces the cycle's own link to the same node, whose length it saves.
+    # These shortest links form a cycle. Make one node of the cycle, and find the shortest tree of the smaller network.
+    # A link that enters the cycle at b replaces the cycle's own link to b. So it costs its length minus the length of
+    # that link. origin: a link of the smaller network -> the link of this network that it stands for.
     name, shorter, origin = max(nodes) + 1, {}, {}
     for (a, b), length in lengths.items():
         link = name if a in cycle else a, name if b in cycle else b
@@ -45,12 +48,12 @@ def shortest_tree(nodes, root, lengths):
         if link[0] != link[1] and (link not in shorter or saved < shorter[link]):
             shorter[link], origin[link] = saved, (a, b)
     tree = {origin[link] for link in shortest_tree({n for n in nodes if n not in cycle} | {name}, root, shorter)}
-    entered = {b for _, b in tree}
+    entered = {b for _, b in tree}  # of the cycle's own links all are kept but the one to the node that is entered
     return tree | {(entering[b], b) for b in cycle if b not in entered}
 
 
 def find_cycle(entering):
-    """Return the nodes of a cycle, if one goes from node to entering[node] for ever; else None."""
+    """Return the nodes of a cycle, or None. From a node the way goes on to entering[node], and so on."""
     for start in entering:
         path, node = [], start
         while node in entering and node not in path:
@@ -62,9 +65,9 @@ def find_cycle(entering):
 
 
 def many_trees(rates, root, epsilon=0.05):
-    """Return {tree: amount}, which fit into the rates together; their sum is within about ε of the best."""
+    """Return {tree: amount}. Together the amounts fit into the rates, and their sum is within about ε of the best."""
     nodes = {node for link in rates for node in link}
-    delta = (1 + epsilon) * ((1 + epsilon) * len(rates)) ** (-1 / epsilon)
+    delta = (1 + epsilon) * ((1 + epsilon) * len(rates)) ** (-1 / epsilon)  # so small that the proof for ε holds
     lengths, amounts = {link: delta / rate for link, rate in rates.items()}, {}
     while True:
         tree = frozenset(shortest_tree(nodes, root, lengths))
@@ -74,12 +77,13 @@ def many_trees(rates, root, epsilon=0.05):
         amounts[tree] = amounts.get(tree, 0) + amount
         for link in tree:
             lengths[link] *= 1 + epsilon * amount / rates[link]
+    # a link of this many times its rate is needed, were the amounts not divided
     fullest = max(sum(amount for tree, amount in amounts.items() if link in tree) / rates[link] for link in rates)
     return {tree: amount / fullest for tree, amount in amounts.items()}
 
 
 def few_trees(rates, trees):
-    """Return {tree: whole number of link units}, chosen from ``trees`` so that as much as possible fits."""
+    """Return {tree: whole number of units of rate}, chosen from ``trees`` so that their sum is as large as possible."""
     trees, links = list(trees), list(rates)
     uses = np.array([[link in tree for tree in trees] for link in links], float)
     found = milp(np.full(len(trees), -1.0), integrality=np.ones(len(trees)),

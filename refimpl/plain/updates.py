@@ -1,7 +1,8 @@
-"""A training on gradients that are given, decision by decision: accumulate, aggregate, clip, update, save and resume.
+"""A training whose gradients are given, with one method for each decision: accumulate, add up, clip, update, resume.
 
-For each window of micro-steps: add this rank's gradients; make the ranks' one (``sums``); clip by the norm; update
-every variable. A known mistake is this class with one method replaced.
+A rank may compute gradients in several micro-steps before one update; these form a window. For each window: add up this
+rank's gradients; add up those of all ranks (``sums``); clip by the norm; update every variable. A known mistake is this
+class with one method replaced.
 """
 
 from copy import deepcopy
@@ -14,12 +15,12 @@ from refimpl.plain.sums import Sums, norm_of
 
 
 class Updates(Sums):
-    """One rank's training. world: has rank and allgather. task: what is trained, see ``refimpl.conformance.case``."""
+    """One rank's training. world: has rank and allgather.  task: what is trained, see ``refimpl.conformance.case``."""
 
     world, clock, updates = None, 0, 0
 
     def update(self, task):
-        """Return, update by update, name -> value of every variable."""
+        """Return a list with {name: value of the variable} after each update."""
         self.values = self.first_values(task)
         self.state = self.first_state(task, self.values)
         self.clock, self.updates, seen = 0, 0, []
@@ -32,7 +33,7 @@ class Updates(Sums):
             seen.append(deepcopy(self.values))
         return seen
 
-    accumulate = resume = update
+    accumulate = resume = update  # the suite's cases of these kinds also run all updates
 
     def windows(self, task, steps):
         """Return the micro-steps of each update: the last window may be shorter, or be dropped."""
@@ -40,33 +41,33 @@ class Updates(Sums):
         return [w for w in found if len(w) == task.window or self.semantics.partial != "dropped"]
 
     def first_values(self, task):
-        """Return name -> initial value: this rank's, or rank 0's where the manifest says so."""
+        """Return {name: initial value}: this rank's, or rank 0's if the manifest says so."""
         return deepcopy(self.world.allgather(task.start)[0] if self.semantics.start == "rank 0" else task.start)
 
     def first_state(self, task, values):
-        """Return name -> the optimizer's arrays before the first update."""
+        """Return {name: the optimizer's arrays before the first update}."""
         optimizer = OPTIMIZERS[task.optimizer](**task.options)
         return {name: optimizer.state(array) for name, array in values.items()}
 
     def accumulated(self, task, window):
-        """Return name -> this rank's gradient of a window."""
+        """Return {name: this rank's gradient of a window}."""
         divisor = task.loss_scale * self.micro_steps(task, len(window))
         return {v.name: self.added([step[v.name] for step in window], divisor) for v in task.variables}
 
     def micro_steps(self, task, count):
-        """Return what the gradients of a window of ``count`` micro-steps are divided by, beside the loss scale."""
+        """Return the divisor of the gradients of a window of ``count`` micro-steps. (The loss scale is another one.)"""
         count = task.window if self.semantics.partial == "applied-by-window" else count
         return count if self.semantics.window == "average" else 1
 
     def added(self, parts, divisor):
-        """Return a variable's gradients of some micro-steps as one: arrays added, rows one after the other."""
+        """Return one gradient of several micro-steps: arrays are added up, rows are put one after the other."""
         if not isinstance(parts[0], tuple):
             return sum(parts[1:], parts[0]) / divisor
         ids, rows = (np.concatenate(pieces) for pieces in zip(*(self.leaf(*part) for part in parts)))
         return Rows(ids, rows / divisor)
 
     def aggregated(self, task, local):
-        """Return name -> array or Rows, aggregated, on every rank."""
+        """Return {name: array or Rows}, the gradient over all ranks, on every rank."""
         if task.clip and self.semantics.clip_point == "before":
             local = self.scaled(local, self.scale(task, local, local))
         self.everyone = self.world.allgather(local)
@@ -74,28 +75,28 @@ class Updates(Sums):
                 for v in task.variables}
 
     def clipped(self, task, total, local):
-        """Return the aggregated gradient, clipped where the manifest clips it."""
+        """Return the gradient over all ranks, clipped here unless the manifest clips before the sum."""
         if not task.clip or self.semantics.clip_point == "before":
             return total
         apart = {name: self.apart([own[name] for own in self.everyone]) for name in total}
         return self.scaled(total, self.scale(task, total, apart))
 
     def scale(self, task, gradients, apart):
-        """Return name -> factor. apart: the same gradients with every occurrence of an id apart."""
+        """Return {name: factor}. apart: the same gradients, where rows with the same id are not added up."""
         norm = norm_of(apart if self.semantics.clip_norm == "occurrences" else gradients, self.semantics)
         return {name: self.factor(g, task.clip, norm) for name, g in gradients.items()}
 
     def factor(self, gradient, largest, norm):
-        """Return what one variable's gradient is multiplied with."""
+        """Return the factor of one variable's gradient. largest: the norm to which gradients are clipped."""
         free = self.semantics.clip_norm == "dense" and isinstance(gradient, tuple)
         return 1.0 if free else self.clip_factor(largest, norm)
 
     def clip_factor(self, largest, norm):
-        """Return what a gradient of a norm is multiplied with."""
+        """Return the factor that clips gradients with this norm."""
         return min(1.0, largest / norm) if norm else 1.0
 
     def scaled(self, gradients, factors):
-        """Return gradients, each multiplied with its factor."""
+        """Return the gradients, each multiplied by its factor."""
         return {n: Rows(g[0], g[1] * g[1].dtype.type(factors[n])) if isinstance(g, tuple)
                 else g * g.dtype.type(factors[n]) for n, g in gradients.items()}
 
@@ -105,14 +106,14 @@ class Updates(Sums):
             self.apply_one(task, v, total[v.name])
 
     def apply_one(self, task, variable, gradient):
-        """Update one variable by its aggregated gradient."""
+        """Update one variable by its gradient over all ranks."""
         p = self.values[variable.name]
         at, g = self.placed(task, gradient, p)
         self.formula(task, variable).apply(p, self.state[variable.name], at, g, self.rate(task, self.updates),
                                            self.clock + 1)
 
     def placed(self, task, gradient, p):
-        """Return (places, array) of a parameter's gradient; all of p where rows that no rank touched are updated."""
+        """Return (places in p, gradient of these places). All of p, if rows that no rank touched are updated, too."""
         if not isinstance(gradient, tuple):
             return ..., gradient
         if not self.semantics.updates_every_row(task.optimizer):
@@ -126,7 +127,7 @@ class Updates(Sums):
         return OPTIMIZERS[self.semantics.formula(task.optimizer, variable.sparse)](**task.options)
 
     def rate(self, task, updates):
-        """Return the learning rate after so many updates."""
+        """Return the learning rate after this number of updates."""
         return task.rate * task.rate_factor**updates
 
     def tick(self, window):
@@ -134,9 +135,9 @@ class Updates(Sums):
         self.clock, self.updates = self.clock + 1, self.updates + 1
 
     def save(self):
-        """Return all that training goes on from."""
+        """Return everything that the training needs to continue."""
         return deepcopy({name: getattr(self, name) for name in ("values", "state", "clock", "updates")})
 
     def load(self, task, saved):
-        """Forget everything and go on from what was saved."""
+        """Replace the state by what ``save`` returned."""
         vars(self).update(saved)

@@ -30,14 +30,18 @@ class Worker:
             self.carried = {v: {} for v in range(self.first, self.stop)}
         self.batches = [self.batch(step, v) for v in range(self.first, self.stop)]
         self.rows = [{} if batch is None else self.model.rows_needed(batch) for batch in self.batches]
-        none = np.empty(0, np.int64)
+        none = np.empty(0, np.int64)  # so that a rank without microbatches has an array to concatenate
         self.ids = {v.name: np.unique(np.concatenate([none, *(rows[v.name] for rows in self.rows if rows)]))
                     for v in self.model.variables if v.sparse}
         return self.ids
 
     def pull(self, ids):
         """Return {name: value}: all of a dense variable, rows ids[name] of a sparse one. Collective."""
-        return {v.name: self.strategies[v.name].pull(*[ids[v.name]] if v.sparse else []) for v in self.model.variables}
+        values = {}
+        for v in self.model.variables:
+            strategy = self.strategies[v.name]
+            values[v.name] = strategy.pull(ids[v.name]) if v.sparse else strategy.pull()
+        return values
 
     def gradients(self, values):
         """Return (losses, {name: gradients}) of the current step. values: what ``pull`` returned."""
@@ -46,6 +50,7 @@ class Worker:
         for batch, needed in zip(self.batches, self.rows):
             loss, found = 0.0, self.nothing()
             if batch is not None:
+                # of the rows of all microbatches, those that this one needs; searchsorted: ids[i] -> i
                 rows = {name: values[name][np.searchsorted(ids, needed[name])] for name, ids in self.ids.items()}
                 loss, found = self.model.loss_and_gradients(dense, rows, batch)
             losses.append(float(loss))
