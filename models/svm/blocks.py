@@ -11,7 +11,6 @@ import numpy as np
 
 from kernels.svm import fast
 from models.svm.solver import BLOCK_ROWS, Solver
-from models.svm.storage import stored_vectors
 
 STEPS = 100
 """The largest number of changes in a round, for each sample of a block."""
@@ -46,8 +45,8 @@ class BlockSolver(Solver):
             self.kept = dict([*fresh.items(), *old][:most])
             members = np.array(sorted(self.kept))
             self._need(members.tolist())
-            began = time.process_time()
             self._relate(members)
+            began = time.process_time()
             errors, weights, steps = self._inside(members, low - up)
             self.alone += time.process_time() - began
             self._change(members, weights)
@@ -55,21 +54,15 @@ class BlockSolver(Solver):
             self.iterations += steps
 
     def _relate(self, members):
-        """Compute K between all members, but for pairs that were in the last block."""
-        vectors = [self.cache.vector(n) for n in members.tolist()]
+        """Get K between all members from the owners of new ones, who have it in their columns of the rows. Collective."""
         known = np.isin(members, self.members)
         before = np.searchsorted(self.members, members[known])
-        between = np.zeros((len(members), len(members)))
+        between = np.empty((len(members), len(members)))
         between[np.ix_(known, known)] = self.between[np.ix_(before, before)]
-        fresh = np.flatnonzero(~known)
-        if len(fresh):
-            store = stored_vectors(vectors, self.samples.store)
-            shelf = store.shelf(len(vectors))
-            for place in fresh:
-                shelf[place] = vectors[place]
-            store.fill(shelf, fresh, np.zeros(len(vectors), np.int64), len(vectors), between)
-            between[:, fresh] = between[fresh].T
-            self.evaluations_between += len(fresh) * len(vectors)
+        if not known.all():
+            columns = self.traffic.columns(members[~known].tolist(), len(members), lambda numbers: self.cache.columns(
+                members.tolist(), [self.samples.place_of(n) for n in numbers]))
+            between[~known], between[:, ~known] = columns, columns.T
         self.members, self.between = members, between
 
     def _inside(self, members, gap):

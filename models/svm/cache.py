@@ -48,11 +48,19 @@ class RowCache:
 
     def add_to(self, errors, numbers, factors):
         """Add factor * row of each sample in turn to the errors of the active samples. All must be in the cache."""
-        slots = np.array([self.slots[number] for number in numbers])
+        fast.add_rows(errors, self.rows, self._covering(numbers), factors, self.samples.active)
+
+    def columns(self, numbers, places):
+        """Return K of this rank's active samples at ``places`` with the samples ``numbers``, all in the cache: (p, n)."""
+        return self.rows[self._covering(numbers)[:, None], places].T
+
+    def _covering(self, numbers):
+        """Return the slots of samples, whose rows now cover all active samples."""
+        slots = np.array([self.slots[number] for number in numbers], np.int64)
         short = slots[self.lengths[slots] < self.samples.active]
         if len(short):
             self._extend(short)
-        fast.add_rows(errors, self.rows, slots, factors, self.samples.active)
+        return slots
 
     def _extend(self, slots):
         self.fill(self.vectors, np.array(slots), self.lengths, self.rows)

@@ -113,7 +113,7 @@ def check(rows, labels, kernel: KernelFunction, options: SvmOptions):
             raise ValueError(f"{name} is {value}: give a number above 0")
     for name, value in (("the cache", options.cache), ("the period", options.period), ("the block", options.block),
                         ("the degree", kernel.degree)):
-        if value < 1:
+        if value is not None and value < 1:
             raise ValueError(f"{name} is {value}: give 1 or more")
     for name, value, known in (("kernel", kernel.kind, KINDS), ("selection", options.selection, SELECTIONS),
                                ("elimination", options.elimination, ELIMINATIONS)):

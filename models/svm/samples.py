@@ -32,12 +32,16 @@ class Samples:
 
     def vector(self, number: int):
         """Return the features of one of this rank's samples."""
-        return self.store.vector(self.place[number // self.size])
+        return self.store.vector(self.place_of(number))
+
+    def place_of(self, number: int) -> int:
+        """Return where one of this rank's samples now stands."""
+        return int(self.place[number // self.size])
 
     def set_alpha(self, number: int, alpha: float, c: float):
         """Set a sample's weight, if this rank has the sample."""
         if self.holds(number):
-            place = self.place[number // self.size]
+            place = self.place_of(number)
             self.state[place] = fast.state_of(self.y[place], alpha, c)
 
     def deactivate(self, places, cache):

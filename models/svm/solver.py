@@ -34,7 +34,7 @@ class SvmOptions:
 
     c: the largest weight.  tolerance: τ; training ends when the gap is at most 2 τ.  selection: of the pair's second
     sample, by its error (first order) or by the gain of the step (second order).  elimination: every ``period``
-    iterations, of samples that can no longer be an end of the gap. "single" stops after the first reconstruction,
+    iterations (None: as many as half the samples, and at least 1,000), of samples that can no longer be an end of the gap. "single" stops after the first reconstruction,
     "multi" goes on, "approximate" never reconstructs, so its result may be wrong.  cache: bytes for kernel rows.
     block: samples at each end of the gap that are changed together in a round, or 1: a pair.
     """
@@ -43,7 +43,7 @@ class SvmOptions:
     tolerance: float = 1e-3
     selection: str = "second"
     elimination: str = "multi"
-    period: int = 1000
+    period: int | None = None
     cache: int = 200 << 20
     block: int = 1
 
@@ -75,12 +75,13 @@ class Solver:
         self.cache = RowCache(self.samples, len(labels), capacity)
         self.eliminates, self.gains = options.elimination != "none", np.empty(len(self.samples))
         self.ahead, self.last_elimination = min(AHEAD, capacity // 8), 0
-        self.evaluations_between, self.alone = 0, 0.0
+        self.period = options.period or max(1000, len(labels) // 2)  # an elimination moves columns of all kept rows
+        self.alone = 0.0
 
     @property
     def evaluations(self) -> int:
         """The number of kernel values that this rank has computed."""
-        return self.cache.evaluations + self.evaluations_between
+        return self.cache.evaluations
 
     def train(self) -> float:
         """Close the gap over all samples; return the bias. Collective."""
@@ -111,7 +112,7 @@ class Solver:
 
     def _eliminate(self, up, low):
         """If it is due, eliminate samples that can no longer be an end of the gap."""
-        periods = self.iterations // self.options.period
+        periods = self.iterations // self.period
         if self.eliminates and periods > self.last_elimination:
             s, self.last_elimination = self.samples, periods
             s.deactivate(fast.find_eliminated(s.error, s.state, s.active, up, low), self.cache)

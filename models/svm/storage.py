@@ -28,15 +28,6 @@ def stored(rows, kernel):
     return (SparseStore if issparse(rows) else DenseStore)(rows, fast.numbers_of(kernel))
 
 
-def stored_vectors(vectors, like):
-    """Return the storage of vectors that come from the storage ``like``. Local."""
-    if isinstance(like, DenseStore):
-        return DenseStore(np.array(vectors), like.numbers)
-    starts = np.cumsum([0, *(len(columns) for columns, _ in vectors)])
-    columns, values = (np.concatenate(parts) for parts in zip(*vectors))
-    return SparseStore(csr_array((values, columns, starts), (len(vectors), like.width)), like.numbers)
-
-
 class DenseStore:
     """Rows as an array, in places that can be swapped. Local.  numbers: see ``fast.numbers_of``."""
 

@@ -23,7 +23,7 @@ class SvmTraffic:
     """The exchanges of one training. Collective, but for ``bytes_by_rank``.
 
     rounds: exchanges so far.  gathered: numbers that each rank has told all others, apart from its terms.
-    sent: (n,), numbers sent of each sample's features.  terms: gathers of one number of each sample.
+    sent: (n,), numbers that each sample's owner has sent of it: features, and K with the samples of a block.  terms: gathers of one number of each sample.
     """
 
     def __init__(self, ranks, packing, count: int):
@@ -44,18 +44,33 @@ class SvmTraffic:
 
     def features(self, numbers, vector_of) -> dict:
         """Return number -> features of samples, from their owners. vector_of: number -> this rank's features."""
+        found = self._from_owners(numbers, self.packing.count, lambda own: self.packing.pack(list(map(vector_of, own))))
+        return {number: vector for theirs, array in found
+                for number, vector in zip(theirs, self.packing.unpack(array, theirs))}
+
+    def columns(self, numbers, length: int, columns_of):
+        """Return ``length`` numbers of each sample, from the owners: (len(numbers), length).
+
+        columns_of: some of this rank's samples -> their numbers, (k, length).
+        """
+        found = self._from_owners(numbers, lambda own: len(own) * length, lambda own: columns_of(own).ravel())
+        columns = {n: column for theirs, array in found for n, column in zip(theirs, array.reshape(-1, length))}
+        return np.array([columns[n] for n in numbers])
+
+    def _from_owners(self, numbers, count_of, packed_of):
+        """Return (an owner's samples among ``numbers``, its array) of each owner of some.
+
+        count_of: samples -> how many numbers they are.  packed_of: this rank's samples -> their numbers as one array.
+        """
         self.rounds += 1
-        size, arrays = self.ranks.size, []
+        size, rank = self.ranks.size, self.ranks.rank
         owned = [[n for n in numbers if n % size == owner] for owner in range(size)]
-        for owner, theirs in enumerate(owned):
-            mine = owner == self.ranks.rank and theirs
-            arrays.append(self.packing.pack(list(map(vector_of, theirs))) if mine else
-                          np.empty(self.packing.count(theirs)))
+        arrays = [packed_of(theirs) if owner == rank and theirs else np.empty(count_of(theirs))
+                  for owner, theirs in enumerate(owned)]
         self.ranks.spread(arrays, "rows")
         for number in numbers:
-            self.sent[number] += self.packing.count([number])
-        return {number: vector for theirs, array in zip(owned, arrays) if theirs
-                for number, vector in zip(theirs, self.packing.unpack(array, theirs))}
+            self.sent[number] += count_of([number])
+        return [(theirs, array) for theirs, array in zip(owned, arrays) if theirs]
 
     def bytes_by_rank(self, size: int):
         """Return the bytes that each of ``size`` ranks sends in these exchanges: (size,) int64. Local.

@@ -47,8 +47,8 @@ def _training(parser):
                        help="select pairs by first-order or second-order information (default second)")
     parser.add_argument("--elimination", choices=ELIMINATIONS, default="multi",
                        help="when to leave out samples that cannot become support vectors (default multi)")
-    parser.add_argument("--period", type=whole(), default=1000,
-                       help="iterations between two eliminations (default 1000)")
+    parser.add_argument("--period", type=whole(),
+                       help="iterations between two eliminations (default: half the samples, at least 1000)")
     parser.add_argument("--cache", type=whole(), default=200, metavar="MB",
                        help="memory on each rank for kernel rows, in megabytes (default 200)")
     parser.add_argument("--block", type=whole(), default=32, metavar="P",

@@ -36,4 +36,4 @@ def rules(count: int, c: float) -> dict[str, SvmOptions]:
                     "second order, multi, every 1,000": SvmOptions(**second, cache=1),
                     "second order, all rows kept": SvmOptions(**second, elimination="none", cache=1 << 30),
                     "second order, multi, all rows kept": SvmOptions(**second, cache=1 << 30),
-                    OURS: SvmOptions(**second, cache=1 << 30, block=32)}
+                    OURS: SvmOptions(c=c, cache=1 << 30, block=32)}
