@@ -23,7 +23,7 @@ class Recipe:
     "package.module:function" for a user's own model.  preset, sizes: of the model; sizes override the preset.
     microbatches: V.  microbatch_size: examples (in a text: streams) in each.  window: words of a stream in a step.
     heldout: the most held-out words or images to evaluate.
-    grow_batch: (factor, steps): microbatches hold factor times as many examples after so many steps, see
+    grow_batch: (factor, steps): after this number of steps microbatches have factor times as many examples, see
     ``models.data.growing``.
     """
 

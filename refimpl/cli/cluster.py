@@ -124,7 +124,7 @@ def _missing_module(name: str) -> str | None:
             return None
         try:
             spec = PathFinder.find_spec(module, path) if parts[end - 1] and path is not None else None
-        except KeyError:  # a folder without __init__.py in another such: only whoever imports both can tell
+        except KeyError:  # a folder without __init__.py within another one: only an import of both can tell
             return None
         if spec is None:
             return module

@@ -11,4 +11,4 @@ __all__ = ["ALGORITHMS", "HALVES", "Proof", "Round", "Schedule", "ScheduleError"
            "complaint", "make_schedule", "prove", "run", "run_local", "schedule_of", "watch_local"]
 
 __getattr__, __dir__ = handed_on(__name__, {"run": "refimpl.collectives.running"})
-"""What runs them loads MPI, which is where a rank waits for all others: only who runs one asks for it."""
+"""``run`` loads MPI, which makes a rank wait for all others. So it is imported when it is first used."""

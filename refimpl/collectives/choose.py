@@ -34,7 +34,7 @@ def by_machine(algorithm: str) -> bool:
     return algorithm.startswith("hierarchical")
 
 
-@lru_cache(maxsize=64, typed=True)  # V may say who has which microbatches
+@lru_cache(maxsize=64, typed=True)  # V may also say which rank has which microbatches
 def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduce", machines=None) -> Schedule:
     """Return the proved schedule of an algorithm for ``leaves`` microbatches on ``ranks`` ranks. Local.
 

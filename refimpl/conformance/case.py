@@ -87,7 +87,7 @@ class Task:
     options: all of the optimizer's numbers (see ``refimpl.plain.optimizers``).
     rate: of update k (from 0) it is rate * rate_factor**k.  clip: largest gradient norm, None: no clipping.
     loss_scale: the gradients given are this many times too large.  window: micro-steps accumulated for one update.
-    resume_after: after so many updates save everything, forget it, and go on from what was saved.
+    resume_after: the number of updates after which the state is saved, forgotten and loaded again.
     steps: this rank's gradients, micro-step after micro-step: name -> Part.
     """
 

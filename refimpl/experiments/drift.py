@@ -32,7 +32,7 @@ def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[dict]:
                 changed = [float((a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")).mean()) for a, b in pairs]
                 found.append({"ranks": n, "changed": changed, "largest": [float(abs(a - b).max()) for a, b in pairs]})
             some.free()
-        comm.meet("a training on fewer ranks")  # who has no part in it sleeps here
+        comm.meet("a training on fewer ranks")  # ranks that have no part in it sleep here
     return found[1:]
 
 

@@ -47,7 +47,7 @@ def expected_rows(counts, draws: int) -> float:
 
 
 def keep_frequent(corpus: Corpus, words: int) -> Corpus:
-    """Return the text with a vocabulary of so many words: the rarest all become one, "<unk>". Local.
+    """Return the text with a vocabulary of this number of words: all rarer ones become one, "<unk>". Local.
 
     Words are numbered by falling frequency again. Raises ValueError for fewer than 2, or more than there are.
     """

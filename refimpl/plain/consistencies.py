@@ -111,8 +111,8 @@ def consistency(text, workers, steps):
     name, colon, number = text.partition(":")
     kind, takes, least, most = CONSISTENCIES.get(name, (None, "", 0, 0))
     if kind is None or bool(colon) != bool(takes):
-        known = ", ".join(name + takes for name, (_, takes, *_) in CONSISTENCIES.items())
-        others = ", ".join(name + takes for name, takes in DECENTRALISED.items())
+        known = ", ".join(each + parameter for each, (_, parameter, *_) in CONSISTENCIES.items())
+        others = ", ".join(each + parameter for each, parameter in DECENTRALISED.items())
         raise ValueError(f"no consistency is called {text!r}: write one of {known}; or, without a server, {others}")
     if takes and not (number.isdecimal() and least <= int(number) <= most + workers):
         to = "on" if most == math.inf else f"to {most + workers}, with {workers} workers"

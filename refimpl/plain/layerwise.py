@@ -47,7 +47,7 @@ class LARS(Momentum):
         return g
 
     def move(self, p, state, g, norms, scale, decay, rate, t):
-        """Update p. The ratio multiplies the weight decay, too. norms: of p and of g over all ranks."""
+        """Update p by momentum with ratio (scale g + decay p). norms: of p and of g over all ranks."""
         ratio = self.trust * norms[0] / (scale * norms[1] + decay * norms[0]) if all(norms) else 1.0
         g = g * p.dtype.type(scale * ratio)
         self.update(p, state, g + p.dtype.type(decay * ratio) * p if decay else g, rate, t)

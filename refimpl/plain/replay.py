@@ -25,7 +25,7 @@ def replay(owners, shares, variables, records, expected=None):
     while at != before:  # until no owner could go on. One that is stuck may go on after another one has
         stuck, before = [], list(at)
         for owner, record in zip(owners, records):
-            for worker in record[at[owner.number]:]:
+            for worker in record[at[owner.number]:]:  # as many entries as this owner can handle now
                 if lacks := follow(owner, worker, steps, shares, variables):
                     stuck.append(f"owner {owner.number}, entry {at[owner.number]}: {lacks}; entries are missing, "
                                  "swapped or damaged")

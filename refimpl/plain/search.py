@@ -33,6 +33,7 @@ def search(start, largest, measure):
 def following(samples, largest):
     """Return the next P to try, or None. samples: {P: seconds}, in the order of their measurement."""
     start, tried = next(iter(samples)), sorted(samples)
+    # double the largest P, while the last doubling paid; then halve the smallest, while the last halving paid
     if 2 * tried[-1] <= largest and (tried[-1] == start or samples[tried[-1]] < samples[tried[-2]]):
         return 2 * tried[-1]
     if tried[0] > 1 and (tried[0] == start or samples[tried[0]] < samples[tried[1]]):

@@ -88,7 +88,7 @@ class Sample:
 
 
 def take_sample(model, data, seed: int, steps: int | tuple[int, ...] = STEPS, check: Callable | None = None) -> Sample:
-    """Look at all microbatches of some steps: so many, at even distances over the first epoch, or these. Local.
+    """Look at all microbatches of some steps. steps: their number, spread over the first epoch, or the steps. Local.
 
     model, data: see ``models.Model`` and ``models.data.Data``; microbatches get the keys of a training of this seed, so
     that they draw its candidates, and no state.  check(needs): raises for rows that the model cannot ask for.

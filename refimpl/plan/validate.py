@@ -1,4 +1,4 @@
-"""A plan that someone wrote or edited, held against the training that is to follow it: everything that would not work.
+"""Check a plan that someone wrote or edited against the training that will use it: everything that would not work.
 
 Each refusal names what is wrong and what would be right. All Local.
 """

@@ -39,7 +39,7 @@ class AbortMessages:
     def check(self):
         """Answer roll calls; raise Aborted if an abort message has come, or has left this rank. Local.
 
-        Whoever waits calls this now and then.
+        A rank that waits calls this now and then.
         """
         for caller in self._senders(CALL):
             self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, caller, HERE)]))

@@ -1,4 +1,4 @@
-"""This host: its memory, its cores, and how many ranks share them, as whoever starts them says in the environment."""
+"""This host: its memory, its cores, and how many ranks share them. The launcher says it in the environment."""
 
 import os
 from contextlib import suppress

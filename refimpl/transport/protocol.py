@@ -9,8 +9,8 @@ time-out and the abort messages, and picks the transport by the kind of array. T
 another network) is to write a class with these members; ``tests/transport/test_protocol*.py`` hold it to them.
 
 Everywhere: ``sends`` and ``receives`` are lists of (peer, contiguous array that is not empty); messages of one pair of
-ranks keep their order; ``what`` names them in errors. Whoever waits raises SilentPeer, with the ranks it waits for,
-after the communicator's time-out without progress, and Aborted after another rank's abort message.
+ranks keep their order; ``what`` names them in errors. A rank that waits raises SilentPeer, with the ranks that it
+waits for, after the communicator's time-out without progress. It raises Aborted after another rank's abort message.
 """
 
 from typing import Callable, Protocol, runtime_checkable

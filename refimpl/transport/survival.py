@@ -41,10 +41,10 @@ POLL_SECONDS = 50e-6
 """Between two looks whether all ranks have said if they are done."""
 
 SIGNS = 8
-"""So many signs of life a rank that waits gives within the time-out."""
+"""The number of signs of life that a waiting rank gives within the time-out."""
 
 PATIENCE = 2
-"""Ranks wait so many time-outs for each other: a silent one has been ended long before."""
+"""Ranks wait this number of time-outs for each other. By then a silent rank has been ended."""
 
 
 class SurvivingCommunicator(Communicator):

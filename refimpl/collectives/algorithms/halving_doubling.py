@@ -16,7 +16,7 @@ from refimpl.collectives.schedule import Round, Sum, Transfer
 
 
 def segment(index: int, halvings: int, chunks: int) -> tuple[int, int]:
-    """Return the chunks [start, stop) that a block's member ``index`` is left with after so many halvings. Local."""
+    """Return the chunks [start, stop) that member ``index`` of a block keeps after this number of halvings. Local."""
     start, stop = 0, chunks
     for k in range(halvings):
         middle = (start + stop) // 2

@@ -44,7 +44,7 @@ def halves(links: Links, trees: int | None = None) -> Halves:
 
 
 def _so_many_trees(links, best, trees):
-    """Find the least scale with which so many trees fit into the links' rates times it, rounded down."""
+    """Find the smallest scale with which this many trees fit: into the links' rates times the scale, rounded down."""
     least = trees / best.rate
 
     def found(scale):

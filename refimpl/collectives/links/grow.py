@@ -25,7 +25,7 @@ class Growing:
 def grow_trees(ranks: int, capacities: dict, roots: dict[int, int]) -> list[Growing]:
     """Return spanning trees from each root, their weights adding up to roots[root], within the capacities.
 
-    Raises ValueError where no link can be taken: then the capacities do not hold so many trees.
+    Raises ValueError if a tree cannot be continued, because the capacities are too small for this number of trees.
     """
     left = dict(capacities)
     trees = [Growing(weight, [root]) for root, weight in roots.items() if weight]

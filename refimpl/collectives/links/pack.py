@@ -100,7 +100,7 @@ def pack_canonical(links: Links, inputs) -> Packing:
 def pack_trees(links: Links, kind: str = "allreduce", trees: int | None = None) -> Packing:
     """Return the fastest packing. kind: "allreduce", "allgather" or, with the same rate, "reduce-scatter". Local.
 
-    trees: at most so many, of an allgather from each root, all of one weight; None: as many as the optimum takes.
+    trees: the largest number of trees, for an allgather from each root and of equal weight; None: as the optimum needs.
     The rate is bytes of the whole vector in a unit of time, in the unit of the links' rates.
     Raises ValueError for another kind, or a number of trees that this kind cannot be given.
     """

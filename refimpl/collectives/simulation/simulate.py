@@ -52,7 +52,7 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network | GraphNetwor
              segments: int = 1) -> Simulation:
     """Predict a schedule's time for a vector of ``elements`` of ``itemsize`` bytes. Local.
 
-    segments: each chunk is cut into so many (segments_of says how many run.py takes); 1: rounds are not pipelined.
+    segments: the number of pieces of a chunk (``segments_of`` says how many ``run`` takes); 1: rounds do not overlap.
     Raises ValueError if the schedule is for other ranks than the network has.
     """
     table = columns_of(schedule) if isinstance(schedule, Schedule) else schedule

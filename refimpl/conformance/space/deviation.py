@@ -37,7 +37,7 @@ def concatenated(parts):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a decision is taken. rank: of whoever takes it; None: of all owners together."""
+    """Where a decision is taken. rank: the rank that takes it; None: all owners together."""
 
     step: int
     rank: int | None

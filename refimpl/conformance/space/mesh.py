@@ -179,7 +179,7 @@ KINDS = {PartsDivided: 44, PartsMultiplied: 44, PartsOfAllMembers: 45, PartsNotS
 
 
 def turned(order, shift) -> list:
-    """Return a list shifted by so many, reversed if that is 0. Local."""
+    """Return the list shifted by ``shift`` places, or reversed if ``shift`` is 0. Local."""
     order = list(order)
     return order[shift:] + order[:shift] if shift else order[::-1]
 

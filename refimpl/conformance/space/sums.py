@@ -143,7 +143,7 @@ def _group_means(size):
 
 
 def _offsets(names, machine, place, gap) -> dict[str, int]:
-    """Return name -> where a variable begins in a fused buffer. gap: to multiples of so many elements."""
+    """Return {name: where a variable begins in a fused buffer}: at a multiple of ``gap`` elements."""
     found, end = {}, 0
     for name in names:
         found[name], end = end, end + -(-machine.given(replace(place, variable=machine.case.variable(

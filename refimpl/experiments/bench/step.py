@@ -52,7 +52,7 @@ def race_step(work: str, workload, torch, peer: str = "torch", device: str = "cp
 
 
 def race_one_batch(work, workload, streams, seconds, rounds=7) -> list[Row]:
-    """Race one step of V microbatches of so many streams against V = 1 with all their streams."""
+    """Race one step of V microbatches against one step of V = 1 with all their streams. streams: of each microbatch."""
     cuts = (MICROBATCHES, streams), (1, MICROBATCHES * streams)
     steps = [Trainer.open(workload.make_model(), _with_streams(workload, many).make_data(v), _options(workload),
                           Communicator.alone()).train_step for v, many in cuts]

@@ -55,7 +55,8 @@ def take_turns(functions: dict, rounds: int, timed) -> dict:
 def fill(functions: dict, seconds: float, rounds: int, timed, turn: float = math.inf) -> dict[str, list[float]]:
     """Return name -> seconds of a call in each round; as many rounds as fill ``seconds``, at least ``rounds``.
 
-    timed(function, calls) -> seconds of a call.  turn: at most so many seconds of calls, but one, are a turn.
+    timed(function, calls) -> seconds of a call.  turn: the most seconds that the calls of one function take in a round,
+    unless a single call takes longer.
     """
     calls, whole = {}, 0.0
     for name, function in functions.items():

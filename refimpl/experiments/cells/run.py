@@ -47,7 +47,7 @@ class Runner:
         self.failed: list[str] = []
 
     def profile(self, workload, microbatches: int) -> Profile:
-        """Return the workload's profile, measured now if there is none for so many microbatches."""
+        """Return the workload's profile; measure it if there is none for this number of microbatches."""
         where = self.directory / "profiles" / workload.name
         with contextlib.suppress(OSError, ValueError, KeyError):
             kept = Profile(where)

@@ -12,7 +12,7 @@ ACCOUNT = "/dev/shm/account.json"  # where a machine's first rank files the acco
 
 
 class Filed(TypedDict):
-    """The account in that file: (sent, received) bytes over so many steps; see ``account``."""
+    """The account in that file: (sent, received) bytes over ``steps`` steps; see ``account``."""
 
     steps: int
     card: list[int]

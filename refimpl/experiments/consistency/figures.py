@@ -11,7 +11,7 @@ from refimpl.training.consistency.served.record import OwnerClocks
 def speed(steps, text: str, planned: int, warm: int = 1) -> float:
     """Return examples a second, while all workers are at work: from ``warm`` steps of each to the first one's last.
 
-    steps: see ``train_once``.  text: the consistency, of a training of so many ``planned`` steps. Gradients that owners
+    steps: see ``train_once``.  text: the consistency.  planned: the steps of the training. Gradients that owners
     dropped do not count. Local.
     """
     ends = {worker: [at for who, _, at, _, _ in steps if who == worker] for worker in {step[0] for step in steps}}
@@ -26,7 +26,7 @@ def speed(steps, text: str, planned: int, warm: int = 1) -> float:
 
 
 def used(text: str, workers: int, planned: int, pushed: int) -> float:
-    """Return the part of so many ``pushed`` gradients that owners did not drop. Local."""
+    """Return the part of the gradients that owners did not drop. pushed: the number of all gradients. Local."""
     rule = consistency(text, workers, planned)
     return min(1.0, planned * (workers - rule.number) / pushed) if isinstance(rule, Backup) else 1.0
 

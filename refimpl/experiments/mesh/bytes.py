@@ -36,6 +36,6 @@ def finding(records: list[dict]) -> Finding:
         ["network", "mesh", *PHASES, "without control", "plan/layers", "compared", "different"], rows)], [
         "Compared: every rank's bytes of every phase, variable and kind, sent and received, with plan/activations.py "
         "and plan/cost.py. " + ("All are equal." if not wrong else f"{wrong} ARE NOT EQUAL."),
-        "plan/layers counts a bandwidth-optimal sum of so many elements; a schedule cuts them into whole chunks, so "
-        "that a rank's bytes lie beside that by a few elements. Control: numbers of examples, and the exact sums of "
+        "plan/layers counts a bandwidth-optimal sum of all elements. A schedule cuts them into whole chunks, so the "
+        "bytes of a rank may differ from it by a few elements. Control: numbers of examples, and the exact sums of "
         "loss and norm."])

@@ -36,7 +36,7 @@ def formula(layers, members: int, microbatches: int = MICROBATCHES, optimizer: s
     V is a power of two, and K divides it.
     """
     def others(leaves: int) -> int:
-        """Return how many arenas a tree of so many leaves takes besides the one that holds the sum."""
+        """Return how many arenas a tree with this number of leaves needs, besides the one that holds the sum."""
         return max(1, leaves.bit_length() - 1) - 1
 
     cut, whole = held_and_whole(layers, members)

@@ -34,7 +34,7 @@ ETHERNET = System("10 Gbit/s Ethernet", 1336 * 1.25e9, 1.25e9)
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the abstract: how many times as fast so many nodes are as one. assumed: what it does not say."""
+    """A sentence of the abstract: the speed of several nodes, divided by that of one. assumed: what it does not say."""
 
     network: str
     batch: int

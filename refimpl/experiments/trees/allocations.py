@@ -11,7 +11,7 @@ from refimpl.collectives.links.optimum import whole_rates
 
 
 def allocations(name: str, sizes=range(3, 9)) -> list[Links]:
-    """Return the connected allocations of so many GPUs, one of each kind up to the names of its GPUs. Local."""
+    """Return the connected allocations of this number of GPUs; one of those that differ only in names. Local."""
     whole, found = named_links(name), {}
     for size in sizes:
         for chosen in combinations(range(whole.ranks), size):

@@ -93,7 +93,7 @@ class Targets:
 
 
 def _count(batch, way: int) -> int | None:
-    """Return the targets of a microbatch over so many leading axes; None if they cannot be counted."""
+    """Return the number of a microbatch's targets, over its first ``way`` axes; None if they cannot be counted."""
     if batch is None:
         return 0
     counted = batch.targets if batch.weights is None else batch.weights

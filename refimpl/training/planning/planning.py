@@ -140,7 +140,7 @@ class Planning:
         return self.comm.together(lambda: with_mesh(plan, self.variables, text), (ValueError,))
 
     def _with_hot_rows(self, plan):
-        """Return the plan with the first rows of served variables replicated, so many or as many as pay. Collective."""
+        """Return the plan, the first rows of served variables replicated: as many as asked, or as pay. Collective."""
         wanted = self.options.hot_rows
         self.comm.together(lambda: self._check_hot(plan))
         if wanted != AUTO:

@@ -36,7 +36,7 @@ Count = Annotated[int, Meta(ge=0)]
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A checkpoint after ``step`` steps.
 
-    arrays: the name of the file beside it, of so many ``bytes`` and this ``sha256``.  holds: key (see
+    arrays: the name of the file beside it.  bytes, sha256: of that file.  holds: key (see
     ``whole.key_of_array``) -> dtype and shape, as ``kind_of`` says them.  variables: name -> the same.
     describe: what model and data are.  options: of the training.  data: fingerprint.
     blocks: variable -> how many column blocks it is computed in, of those with more than one.

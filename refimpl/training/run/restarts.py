@@ -26,10 +26,10 @@ def train_with_restarts(arguments: list[str], directory: Path, ranks: int | None
                         restarts: int) -> int:
     """Run ``train`` until its result is written, with at most 1 + ``restarts`` jobs; return the exit status. Local.
 
-    arguments: the training's command line, ``train`` first; its --output is ``directory``.  ranks: at most so many;
-    None: as many as the hosts run.  hosts_file: read before each start; None: all ranks run here.
-    The status is 0 if the training is complete, else the last job's, or 1 where that says 0.
-    Raises ValueError or OSError for a file of hosts that cannot be used, or none of whose hosts answers.
+    arguments: the training's command line, ``train`` first; its --output is ``directory``.  ranks: the largest
+    number; None: as many as the hosts run.  hosts_file: read before each start; None: all ranks run here.
+    The status is 0 if the training is complete. Otherwise it is that of the last job, or 1 if that is 0.
+    Raises ValueError or OSError if the file of hosts cannot be used, or if none of its hosts answers.
     """
     for start in range(1, restarts + 2):
         hosts, lost = _hosts(hosts_file, ranks)

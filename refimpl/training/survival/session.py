@@ -34,7 +34,7 @@ from refimpl.transport.errors import CollectiveError
 from refimpl.transport.survival import MPI_ERRORS, SurvivingCommunicator, is_death, ranks_named
 
 ANY_DEAL = ("auto", "direct", "hierarchical")
-"""Algorithms of an allreduce that sum in the tree's order whoever computes which microbatches."""
+"""Allreduce algorithms that add in the tree's order, for any division of the microbatches among ranks."""
 
 
 class DealtData:

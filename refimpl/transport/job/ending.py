@@ -64,7 +64,7 @@ def _be_deaf():
 
 def _of_several():
     """Return mpi4py's MPI if this process is one of several ranks. Local."""
-    MPI = sys.modules.get("mpi4py.MPI")  # who has not loaded MPI is no rank
+    MPI = sys.modules.get("mpi4py.MPI")  # a process that has not loaded MPI is no rank
     alive = MPI is not None and MPI.Is_initialized() and not MPI.Is_finalized()
     return MPI if alive and MPI.COMM_WORLD.Get_size() > 1 else None
 

@@ -84,7 +84,7 @@ def run_on_gpus(seconds: float = 2.0, rounds: int = 7, sizes=GPU_SIZES, ranks: i
 
 
 def with_bandwidths(rows: list[dict], parties: int) -> list[dict]:
-    """Return rows with algorithm_bandwidth and bus_bandwidth, bytes a second between so many parties. Local."""
+    """Return rows with algorithm_bandwidth and bus_bandwidth, bytes a second. parties: how many send. Local."""
     for row in rows:
         row["algorithm_bandwidth"] = row["bytes"] / row["seconds"]
         row["bus_bandwidth"] = row["algorithm_bandwidth"] * 2 * (parties - 1) / parties

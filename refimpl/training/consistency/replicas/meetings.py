@@ -32,7 +32,7 @@ class Meeting:
     period: int = 1
 
     def open(self, x, examples: int, microbatches: int):
-        """Begin with these values. examples: n_i, of so many microbatches. Local."""
+        """Begin with these values. examples: n_i.  microbatches: the number that has these examples. Local."""
         self.examples, self.microbatches = x.dtype.type(examples), x.dtype.type(microbatches)
 
     def begin(self, number: int, x, others: Any):

@@ -23,7 +23,7 @@ from refimpl.training.run.manifest import FLIGHT as ROOT
 
 
 def arrays_of(serving: Serving, seconds: float) -> dict[str, np.ndarray]:
-    """Return name -> array of what an owner and a worker have under way, so many seconds after the beginning. Local."""
+    """Return {name: array} of what an owner and a worker have under way. seconds: since the beginning. Local."""
     owner, worker = serving.owner, serving.worker
     here, mine = f"{ROOT}/owner/{worker.number}", f"{ROOT}/worker/{worker.number}"
     found = {f"{here}/record": np.array(owner.record, np.int64),

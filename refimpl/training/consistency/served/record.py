@@ -2,7 +2,7 @@
 
     record.safetensors    "owner/i": a worker's number for each entry of owner i, 1 byte (2 with more than 256 workers)
     entries of an owner   N (2 steps + 1): a worker pulls and pushes in each step, and pulls a last time; with backup
-                          workers, whoever is late does fewer
+                          workers, a late worker does fewer steps
 
 Model, data, options and plan are those of the run directory it lies in. Plainly: ``refimpl.plain.replay``.
 """
