@@ -1,4 +1,4 @@
-"""Likely mistakes in problem sets 0, 11 and 12: each earns no point, and is told what is wrong."""
+"""Likely mistakes in problem sets 0 and from 11 on: each earns no point, and is told what is wrong."""
 
 import pytest
 from problem_sets import slip_is_told
@@ -33,6 +33,15 @@ SLIPS = [  # set, answer, test, what the solution says, what a student says inst
     ("problems_12", "often", "interval-test", "2 * copy", "copy", "is best, you say"),
     ("problems_12", "copies", "copies-test", "min(c, dead)", "min(c - 1, dead)", "rows are lost in 8 of 28 choices"),
     ("problems_12", "copies", "copies-test", "* N, N - k)", "* N, N)", "rows are lost in 8 of 28 choices"),
+    ("problems_14", "change", "change-test", "np.argmin(", "np.argmax(", "can grow is that of sample 0, not 2"),
+    ("problems_14", "change", "change-test", "room_i, room_j)", "room_i)", "they must stay in 0 to"),
+    ("problems_14", "change", "change-test", " - 2 * K[i, j], 1", ", 1", "the step may be"),
+    ("problems_14", "change", "train-test", "<= 2 * tolerance", "<= 20 * tolerance", "more than twice 0.001"),
+    ("problems_14", "cache", "lru-test", "cache.remove(sample)", "continue", "rows are computed, you say"),
+    ("problems_14", "cache", "least-test", "max(cache,", "min(cache,", "rows are enough, you say"),
+    ("problems_14", "ranks", "ranks-test", "(ranks - 1) * message) if ranks > 1 else 0.0", "(ranks - 1) * message)",
+     "1 ranks are best, you say 3"),
+    ("problems_14", "ranks", "ranks-test", "return min(", "return max(", "ranks are best, you say"),
 ]
 
 
