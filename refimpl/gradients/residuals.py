@@ -1,4 +1,6 @@
-"""Dense gradients of which only some elements are sent, as row gradients. The rest is added to the next step's."""
+"""Dense gradients that travel by microbatch, or of which only some elements do. What is left out is added to the next
+step's.
+"""
 
 import numpy as np
 
@@ -30,3 +32,43 @@ class ElementTree(RowTree):
             rows = values[places].reshape(-1, 1)
             values[places] = 0
             tree.push(Node(0, leaf), RowGradient(places, rows))
+
+
+class MessageTree:
+    """Dense gradients of this rank's microbatches, each encoded by itself and kept as it is. Local.
+
+    codec: packs them.  leaves: of this rank.  key(name, leaf): of a microbatch's random numbers.
+    left_out: as an ``ElementTree``'s; empty for a codec without feedback.
+    """
+
+    def __init__(self, variables, codec: Codec, leaves, key):
+        self.variables, self.codec, self.key = list(variables), codec, key
+        self.left_out = {(v.name, leaf): np.zeros(v.shape, np.float32) for v in variables for leaf in leaves
+                         if codec.feedback}
+        self.size = sum(codec.message_bytes(v.size) for v in variables)
+        self.messages: dict[int, np.ndarray] = {}
+
+    def push(self, leaf, gradients):
+        """Encode a microbatch's gradients (name -> array); None for a microbatch without examples: zeros."""
+        packed = self.messages[leaf] = np.empty(self.size, np.uint8)
+        for v, message in zip(self.variables, self.cut(packed)):
+            values = self.left_out.get((v.name, leaf), np.float32(0))
+            values = values + (np.zeros(v.shape, np.float32) if gradients is None else gradients[v.name])
+            self.codec.pack(values.reshape(-1), self.key(v.name, leaf), message)
+            if self.codec.feedback:
+                sent = self.codec.unpack(message, v.size).reshape(v.shape)
+                np.subtract(values, sent, out=self.left_out[v.name, leaf])
+
+    def cut(self, packed):
+        """Return views of the messages of each variable. packed: (size,) uint8, those of a microbatch."""
+        ends = np.cumsum([self.codec.message_bytes(v.size) for v in self.variables])
+        return np.split(packed, ends[:-1])
+
+    def decode(self, packed) -> list:
+        """Return the gradient of each variable, flat. packed: those of a microbatch."""
+        return [self.codec.unpack(message, v.size) for v, message in zip(self.variables, self.cut(packed))]
+
+    def take(self) -> dict[int, np.ndarray]:
+        """Return leaf -> its packed messages, and reset."""
+        messages, self.messages = self.messages, {}
+        return messages

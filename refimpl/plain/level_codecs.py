@@ -82,7 +82,7 @@ class QSGD(LevelCodec):
 
     def values(self, levels, scales):
         """Return sign · level · norm / s."""
-        return np.where(levels & 1, -1, 1).astype(np.float32) * (levels >> 1) * (scales[0] / np.float32(self.s))
+        return np.where(levels & 1, -(levels >> 1), levels >> 1).astype(np.float32) * (scales[0] / np.float32(self.s))
 
 
 class TernGrad(LevelCodec):
@@ -96,10 +96,10 @@ class TernGrad(LevelCodec):
     def encode(self, gradient, residual, key):
         """Return (1, 0 or 2 for m, 0 or -m of each, (m,))."""
         v = gradient + residual
-        if self.clip is not None:
+        if self.clip is not None and v.size:
             most = np.float32(self.clip * v.std(dtype=np.float64))
             v = np.clip(v, -most, most)
-        largest = np.abs(v).max()
+        largest = np.abs(v).max(initial=0)
         sent = uniform(key, self.n) * largest < np.abs(v)
         return self.pack(np.where(sent, np.where(v < 0, 2, 1), 0)), np.array([largest])
 

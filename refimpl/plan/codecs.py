@@ -43,9 +43,9 @@ def check_codecs(plan: Plan, variables, device: str = "cpu"):
         if strategy.coding.scaled and plan.on_mesh.model > 1:
             raise ValueError(f"{told}: each part of a layer that is cut would get its own scale; leave --mesh out, or "
                              "say bf16")
-        if strategy.coding.feedback and strategy.name != "elements":
-            raise ValueError(f"{told}: only the strategy elements carries what this codec picks, not "
-                             f"{strategy.name}: leave --mesh out, or say elements in the plan")
+        if (only := strategy.coding.strategy) not in ("", strategy.name):
+            raise ValueError(f"{told}: only the strategy {only} carries what this codec sends, not {strategy.name}: "
+                             f"leave --mesh out, or say {only} in the plan")
         if strategy.coding.by_tree and _sums(strategy, v) and not prove(plan.schedule()).canonical:
             raise ValueError(f"{told} rounds at every node of the microbatch tree, and --allreduce {plan.allreduce} "
                              "adds in another order: leave --allreduce out, or say direct")

@@ -53,9 +53,9 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
 
 
 def encoded_by(codec: str, strategy: Strategy) -> Strategy:
-    """Return a strategy whose gradients are encoded; or that of the elements that a codec picks, if it does. Local."""
-    if codec_of(codec).feedback and not strategy.sparse:
-        return strategy_of("elements", False)(codec=codec)
+    """Return a strategy whose gradients are encoded; or the only one that carries a codec's messages. Local."""
+    if (only := codec_of(codec).strategy) and not strategy.sparse:
+        return strategy_of(only, False)(codec=codec)
     return replace(strategy, codec=codec)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Meta
 
 from refimpl.gradients import Layout
-from refimpl.gradients.codecs import IDENTITY, Codec, codec_of
+from refimpl.gradients.codecs import CODECS, IDENTITY, Codec, codec_of
 from refimpl.server.partition import MOST_PARTITIONS
 
 STRATEGIES: dict[tuple[str, bool], type["Strategy"]] = {}
@@ -31,6 +31,7 @@ class Strategy:
     automatic: whether ``auto`` may choose it.
     in_groups: the members of a group of the mesh keep a part each, some of the rows.
     cut_together: who owns what of a variable depends on those that it is exchanged with.
+    only_encoded: it carries the codecs that name it, and no others (``Codec.strategy``).
     codec: how gradients are encoded when they travel, of ``refimpl.gradients.codecs``.
     """
 
@@ -45,6 +46,7 @@ class Strategy:
     automatic: ClassVar[bool] = True
     in_groups: ClassVar[bool] = False
     cut_together: ClassVar[bool] = False
+    only_encoded: ClassVar[bool] = False
 
     codec: str = field(default=IDENTITY, kw_only=True)
 
@@ -71,6 +73,9 @@ class Strategy:
 
     def check(self, variable, ranks: int):
         """Raise ValueError, with the remedy, unless a training on ``ranks`` ranks can follow it. Local."""
+        if self.only_encoded and self.coding.strategy != self.name:
+            fit = [codec.form or name for name, codec in CODECS.items() if codec.strategy == self.name]
+            raise ValueError(f"strategy {self.name} does not carry codec {self.codec}: say {' or '.join(fit)}")
         codec_of(self.codec)
         for owner in self.owners:
             if type(owner) is not int or not 0 <= owner < ranks:

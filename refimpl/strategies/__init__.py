@@ -11,12 +11,14 @@ from refimpl.strategies.columns import Columns
 from refimpl.strategies.dense_server import ServedDense
 from refimpl.strategies.elements import GatheredElements
 from refimpl.strategies.hot_rows import HotRows
+from refimpl.strategies.messages import GatheredMessages
 from refimpl.strategies.reduce_scatter import ReduceScatter
 from refimpl.strategies.server import ServedRows
 
 # in the order in which the exchanges of a step begin: pulled variables first, and rows before dense variables
-for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, GatheredElements, ServedDense, ReduceScatter, Columns, Allreduce):
+for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, GatheredElements, GatheredMessages, ServedDense,
+                  ReduceScatter, Columns, Allreduce):
     STRATEGIES[_strategy.name, _strategy.sparse] = _strategy
 
-__all__ = ["STRATEGIES", "Allreduce", "Columns", "GatheredElements", "GatheredRows", "HotRows", "ReduceScatter", "RowsAsDense",
-           "ServedDense", "ServedRows"]
+__all__ = ["STRATEGIES", "Allreduce", "Columns", "GatheredElements", "GatheredMessages", "GatheredRows", "HotRows", "ReduceScatter",
+           "RowsAsDense", "ServedDense", "ServedRows"]

@@ -24,15 +24,9 @@ PLACE = np.dtype(np.int32)
 class GatheredElements(Strategy):
     """The strategy in a plan. It has only a codec: all ranks keep the variable."""
 
-    name, sparse, automatic = "elements", False, False
+    name, sparse, automatic, only_encoded = "elements", False, False, True
     label, colour, mark = "elements to all (allgather)", "orange", "d"
     keys = (("allgather", "indices"), ("allgather", "rows"))
-
-    def check(self, variable, ranks):
-        super().check(variable, ranks)
-        if not self.coding.feedback:
-            raise ValueError(f"strategy {self.name} carries what a codec picks, and {self.codec} picks nothing: say "
-                             "codec topk:RATIO")
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):

@@ -62,7 +62,7 @@ def test_where_picked_elements_do_not_fit_they_are_refused():
     as_sums = plan.replaced({"weight": Allreduce(codec="topk:0.01")})
     with pytest.raises(ValueError, match="weight=topk:0.01: only the strategy elements carries"):
         check_codecs(as_sums, VARIABLES)
-    with pytest.raises(ValueError, match="and bf16 picks nothing: say codec topk:RATIO"):
+    with pytest.raises(ValueError, match="strategy elements does not carry codec bf16: say topk:RATIO"):
         GatheredElements(codec="bf16").check(VARIABLES[1], 4)
 
 

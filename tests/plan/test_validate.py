@@ -55,7 +55,7 @@ def test_a_plan_is_followed_as_it_is():
     (dict(rows__strategy="allreduce"),
      "plan: rows: no strategy 'allreduce' for a sparse variable; there are server, hot-rows, allg"),
     (dict(dense__strategy="as-dense"),
-     "plan: dense: no strategy 'as-dense' for a dense variable; there are elements, server, reduce-scatter, columns, allreduce"),
+     "plan: dense: no strategy 'as-dense' for a dense variable; there are elements, messages, "),
     (dict(bias__strategy="reduce-scatter", bias__owners=[1]), "plan: bias: Object contains unknown field 'owners'"),
     (dict(rows__strategy="reduce-scatter"), "plan: rows: no strategy 'reduce-scatter' for a sparse variable; there"),
     (dict(architecture="../elsewhere"), "the plan's architecture is '../elsewhere'; say allreduce, ps, hybrid or auto"),

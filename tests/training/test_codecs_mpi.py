@@ -14,6 +14,7 @@ from kernels.random import key_of
 from kernels.rows.definition import merge_rows
 from refimpl.plain import hybrid
 from refimpl.plain.codecs import Integers, Rounded
+from refimpl.plain.level_codecs import QSGD, OneBit, TernGrad
 from refimpl.plain.residuals import Residuals
 from refimpl.plain.sparse_codecs import TopK
 from refimpl.plain.tree import add_up, cover, sum_on
@@ -29,6 +30,8 @@ pytestmark = pytest.mark.mpi
 BOTH = {"dense": "bf16", "sparse": "fp16"}
 INTEGERS = {"dense": "integers:16", "sparse": "bf16"}
 PICKED = {"dense": "topk:0.1", "sparse": "bf16"}
+ALONE = [{"dense": codec, "sparse": "fp16"} for codec in ("onebit", "qsgd:7", "terngrad")]
+"""The sum of two such messages is none, so they travel by microbatch."""
 WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
         "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
 
@@ -37,7 +40,7 @@ def plain_sum(kinds, name, step, gradients, residuals):
     """In the place of ``form_nodes``: the sum of leaves, each encoded by itself, as the first node; others: nothing."""
     rows = hasattr(gradients[0], "ids")
     total = (integer_sum(gradients, name, step) if not rows and kinds["dense"].startswith("integers")
-             else picked_sum(gradients, name, residuals) if not rows and kinds["dense"].startswith("topk")
+             else fed_back_sum(kinds["dense"], gradients, name, step, residuals) if not rows and kinds["dense"] in FED_BACK
              else rounded_sum(Rounded(kinds["sparse" if rows else "dense"]), gradients, rows))
     nothing = RowGradient(total.ids[:0], total.rows[:0]) if rows else np.full_like(total, -0.0)
     return {node: nothing if node[0] else total for node in cover(0, len(gradients))}
@@ -49,11 +52,15 @@ def integer_sum(gradients, name, step):
     return codec.decode((sum(message for (message,) in messages),)).reshape(gradients[0].shape)
 
 
-def picked_sum(gradients, name, residuals):
+FED_BACK = {"topk:0.1": lambda n: TopK(n, min(n, max(1, math.ceil(0.1 * n)))), "onebit": OneBit,
+            "qsgd:7": lambda n: QSGD(n, 7), "terngrad": TernGrad}
+
+
+def fed_back_sum(kind, gradients, name, step, residuals):
     gradients = [np.asarray(g) for g in gradients]
-    n = gradients[0].size
-    codec = TopK(n, min(n, max(1, math.ceil(0.1 * n))))
-    messages = [residuals.encode(codec, name, v, g.reshape(-1), None) for v, g in enumerate(gradients)]
+    codec = FED_BACK[kind](gradients[0].size)
+    messages = [residuals.encode(codec, name, v, g.reshape(-1), key_of(0, "codec", step, name, v))
+                for v, g in enumerate(gradients)]
     return codec.decode(sum_on(1, messages, codec.merge)).reshape(gradients[0].shape)
 
 
@@ -104,7 +111,7 @@ def plain(monkeypatch):
 @pytest.mark.parametrize("work, microbatches", [("toy", 8), ("toy", 7), ("lm", 8), ("cnn", 8)])
 @pytest.mark.thorough("toy-8")
 def test_one_answer_by_every_way(comm, plain, work, microbatches):
-    for kinds in (BOTH, dict(zip(BOTH, reversed(BOTH.values()))), INTEGERS, PICKED):
+    for kinds in (BOTH, dict(zip(BOTH, reversed(BOTH.values()))), INTEGERS, PICKED, ALONE[0]):
         expected = plain(work, "adam", kinds, microbatches=microbatches)
         assert expected != plain_answer(MPI.COMM_SELF, work, "adam", {"microbatches": microbatches})
         for way, settings in WAYS.items():
@@ -113,7 +120,7 @@ def test_one_answer_by_every_way(comm, plain, work, microbatches):
 
 
 def test_one_answer_on_machines_and_with_several_microbatches_less_than_ranks(comm, plain):
-    for kinds, microbatches in ((BOTH, 7), (BOTH, 2), (INTEGERS, 7), (PICKED, 2)):
+    for kinds, microbatches in ((BOTH, 7), (BOTH, 2), (INTEGERS, 7), (PICKED, 2), (ALONE[0], 2)):
         expected = plain("toy", "adam", kinds, microbatches=microbatches)
         for settings in ON_MACHINES:
             communicator = Communicator(comm, in_blocks(comm.size, 2))
@@ -121,9 +128,16 @@ def test_one_answer_on_machines_and_with_several_microbatches_less_than_ranks(co
             assert found == expected, settings
 
 
+@pytest.mark.parametrize("kinds", ALONE[1:], ids=lambda kinds: kinds["dense"])
+def test_codecs_of_a_strategy_of_their_own_have_one_answer(comm, plain, kinds):
+    expected = plain("lm", "sgd", kinds, microbatches=7)
+    for architecture in ("hybrid", "ps"):
+        assert answer("lm", "sgd", comm, codec=kinds, microbatches=7, architecture=architecture) == expected
+
+
 @pytest.mark.mpi(min_size=8)
 def test_one_answer_on_eight_ranks(comm, plain):
-    for kinds in (BOTH, INTEGERS, PICKED):
+    for kinds in (BOTH, INTEGERS, PICKED, ALONE[0]):
         expected = plain("toy", "adam", kinds, microbatches=11)
         for way, settings in WAYS.items():
             assert answer("toy", "adam", comm, codec=kinds, microbatches=11, **settings) == expected, way
@@ -138,7 +152,7 @@ def test_integers_have_one_answer_on_a_ring_too(comm, plain):
 @pytest.mark.parametrize("way", WAYS)
 def test_the_ledger_is_the_prediction(comm, way):
     for machines in (None, in_blocks(comm.size, 2)):
-        for kinds in (BOTH, INTEGERS):
+        for kinds in (BOTH, INTEGERS, ALONE[0]):
             check(comm, "toy", 7, {**WAYS[way], "codec": kinds}, machines)
 
 
@@ -179,7 +193,7 @@ def test_gradients_take_half_the_bytes(comm):
 
 
 @pytest.mark.mpi(min_size=3)
-@pytest.mark.parametrize("codec", [BOTH, PICKED], ids=["rounded", "picked"])
+@pytest.mark.parametrize("codec", [BOTH, PICKED, ALONE[0]], ids=["rounded", "picked", "alone"])
 def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path, codec):
     (model, data, _), path, everyone = WORKS["toy"], comm.bcast(tmp_path) / "run", Communicator.of(comm)
     chain = [(1, "hybrid"), (3, "reduce-scatter"), (2, "as-dense"), (3, "ps")]
@@ -201,9 +215,10 @@ REFUSED = [
     (dict(codec={"ghost": "bf16"}), "--codec ghost=bf16: the model has no such variables; say dense, sparse, or one of "
                                     "table, weight"),
     (dict(codec={"mean": "bf16"}), "'mean' is a statistic, not a gradient"),
-    (dict(codec={"sparse": "integers:16"}), "integers encode gradients of dense float32 variables, and 'table' is "
+    (dict(codec={"sparse": "integers:16"}), "codec integers is for gradients of dense float32 variables, and 'table' is "
                                             "sparse; leave it out, or say bf16"),
-    (dict(codec={"sparse": "topk"}), "topk picks elements of dense float32 variables, and 'table' is sparse; leave it"),
+    (dict(codec={"sparse": "topk"}), "codec topk is for gradients of dense float32 variables, and 'table' is sparse"),
+    (dict(codec={"table": "onebit"}), "codec onebit is for gradients of dense float32 variables, and 'table' is sparse"),
     (dict(codec={"dense": "integers:8"}, microbatches=128), "128 microbatches do not fit into sums of 8 bits: say "
                                                             "integers:16 or 32, or give fewer --microbatches"),
     (dict(codec=BOTH, architecture="ps", consistency="asynchronous", clip_norm=None), "without barriers gradients are "

@@ -8,10 +8,13 @@ from functools import lru_cache
 
 from refimpl.gradients.codecs.codec import Codec
 from refimpl.gradients.codecs.integers import Integers
+from refimpl.gradients.codecs.onebit import OneBit
+from refimpl.gradients.codecs.qsgd import QSGD
 from refimpl.gradients.codecs.rounded import Bf16, Fp16
+from refimpl.gradients.codecs.terngrad import TernGrad
 from refimpl.gradients.codecs.topk import TopK
 
-CODECS = {codec.name: codec for codec in (Codec, Bf16, Fp16, Integers, TopK)}
+CODECS = {codec.name: codec for codec in (Codec, Bf16, Fp16, Integers, TopK, OneBit, QSGD, TernGrad)}
 """name -> class, in the order of lists for the user."""
 IDENTITY = Codec.name
 

@@ -18,7 +18,8 @@ class Codec:
     dtype: of a message; None: the gradient's own.
     by_tree: whether gradients must be added in the order of the microbatch tree; else a ring may use another order.
     scaled: whether it encodes by a scale on which all ranks agree (``gradients.scaled``, ``Integers``).
-    feedback: whether it sends few elements, and what it leaves out is added to the next gradient (``TopK``).
+    feedback: whether what it leaves out is added to the next gradient.
+    strategy: the name of the only one that carries its messages of dense variables; "": each does.
     """
 
     name: ClassVar[str] = "identity"
@@ -26,6 +27,7 @@ class Codec:
     by_tree: ClassVar[bool] = False
     scaled: ClassVar[bool] = False
     feedback: ClassVar[bool] = False
+    strategy: ClassVar[str] = ""
     form: ClassVar[str] = ""
 
     @classmethod
@@ -35,6 +37,13 @@ class Codec:
 
     def check(self, variable, microbatches: int):
         """Raise ValueError, with a remedy, if it cannot encode the gradients of a variable in V microbatches."""
+
+    def check_dense(self, variable):
+        """Raise ValueError, with a remedy, unless a variable is dense, float32 and no statistic."""
+        if variable.dtype != "float32" or variable.statistic or variable.sparse:
+            kind = "sparse" if variable.sparse else "a statistic" if variable.statistic else variable.dtype
+            raise ValueError(f"codec {self.name} is for gradients of dense float32 variables, and {variable.name!r} is "
+                             f"{kind}; leave it out, or say bf16")
 
     def dtype_of(self, dtype: str) -> str:
         """Return the dtype of messages of a variable of ``dtype``."""

@@ -36,10 +36,7 @@ class Integers(Codec):
         return f"int{self.bits}"
 
     def check(self, variable, microbatches):
-        if variable.dtype != "float32" or variable.statistic or variable.sparse:
-            kind = "sparse" if variable.sparse else "a statistic" if variable.statistic else variable.dtype
-            raise ValueError(f"{self.name} encode gradients of dense float32 variables, and {variable.name!r} is "
-                             f"{kind}; leave it out, or say bf16")
+        self.check_dense(variable)
         if self.most(microbatches) < 1:
             fits = [str(bits) for bits in WIDTHS if Integers(bits).most(microbatches) >= 1]
             raise ValueError(f"{microbatches} microbatches do not fit into sums of {self.bits} bits: say "

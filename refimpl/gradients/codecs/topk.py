@@ -21,7 +21,7 @@ MOST_ELEMENTS = 2**31 - 1  # places travel as int32
 class TopK(Codec):
     """ratio: the part of a variable's elements that a microbatch sends, at least one."""
 
-    name, feedback, form = "topk", True, "topk:RATIO"
+    name, feedback, strategy, form = "topk", True, "elements", "topk:RATIO"
 
     ratio: float = 0.01
 
@@ -36,10 +36,7 @@ class TopK(Codec):
         return cls(ratio)
 
     def check(self, variable, microbatches):
-        if variable.dtype != "float32" or variable.statistic or variable.sparse:
-            kind = "sparse" if variable.sparse else "a statistic" if variable.statistic else variable.dtype
-            raise ValueError(f"{self.name} picks elements of dense float32 variables, and {variable.name!r} is {kind}; "
-                             "leave it out, or say bf16")
+        self.check_dense(variable)
         if math.prod(variable.shape) > MOST_ELEMENTS:
             raise ValueError(f"{self.name}: {variable.name!r} has more than {MOST_ELEMENTS} elements; say bf16")
 

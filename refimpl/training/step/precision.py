@@ -68,7 +68,7 @@ def with_precision(model, options, plan, device: str):
         return model
     other = [v.name for v in model.variables if v.dtype != "float32"]
     codecs = {s.codec for s in plan.strategies.values()
-              if codec_of(s.codec).scaled or codec_of(s.codec).feedback}
+              if codec_of(s.codec).scaled or codec_of(s.codec).strategy}
     for refused, words in (
             (not hasattr(model, "half"), f"{type(model).__name__} does not round what its layers put out: only a model "
                                          "with half (models/protocol.py) can; leave it out"),

@@ -94,6 +94,7 @@ class SurvivingSession(Session):
     def _check(self):
         """Raise ValueError for what does not go with survival. Local."""
         asked = self.options
+        own_way = [codec for codec in asked.codec.values() if codec_of(codec).strategy]
         for refused, option, why in (
                 (asked.consistency != SYNCHRONOUS, f"--consistency {asked.consistency}",
                  "without barriers the ranks have no step to which all could go back"),
@@ -105,8 +106,8 @@ class SurvivingSession(Session):
                  f"any ranks that are left must be able to sum in the same order: {', '.join(ANY_DEAL)}"),
                 (any(codec_of(codec).scaled for codec in asked.codec.values()), "--codec integers",
                  "its sums are not formed before ranks agree on a scale, so none are kept when a rank dies"),
-                (any(codec_of(codec).feedback for codec in asked.codec.values()), "--codec topk",
-                 "what a rank's gradients have left out would die with it"),
+                (own_way, f"--codec {', '.join(own_way)}",
+                 "a rank keeps its microbatches' messages, or what they have left out, and these would die with it"),
                 (asked.precision, f"--precision {asked.precision}", "its scale of the loss is not given back"),
                 (asked.channel != NONE, f"--channel {asked.channel}", "a slot dies with its reader or its writer"),
                 (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),

@@ -1,0 +1,25 @@
+"""Equals ``plain.level_codecs.OneBit`` with ``plain.residuals``: a sign for each element. n / 8 + 8 bytes.
+
+    v = g + e       send v >= 0, and two means: of all v below 0, of all others       e = v less what was sent
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from refimpl.gradients.codecs.levels import Levels
+
+
+@dataclass(frozen=True)
+class OneBit(Levels):
+    """Each element becomes the mean of all that have its sign; e belongs to (variable, microbatch)."""
+
+    name, feedback, scales = "onebit", True, 2
+
+    def levels(self, values, key):
+        signs = values >= 0
+        means = [part.mean(dtype=np.float64) if part.size else 0 for part in (values[~signs], values[signs])]
+        return signs, means
+
+    def values(self, levels, scales):
+        return scales[levels]

@@ -1,0 +1,33 @@
+"""Equals ``plain.level_codecs.TernGrad`` with ``plain.residuals``: -m, 0 or m for each element. n / 4 + 4 bytes.
+
+    v = g + e, cut at 2.5 standard deviations       m = max |v|       send m sgn(v) with probability |v| / m, else 0
+
+Without the cut the expectation would be v. With it, m is smaller, and so is the variance; e keeps what was left out.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.random import uniform
+from refimpl.gradients.codecs.levels import Levels
+
+CLIP = 2.5
+"""Standard deviations beyond which elements are cut."""
+
+
+@dataclass(frozen=True)
+class TernGrad(Levels):
+    """e belongs to (variable, microbatch)."""
+
+    name, feedback, bits = "terngrad", True, 2
+
+    def levels(self, values, key):
+        most = np.float32(CLIP * values.std(dtype=np.float64)) if len(values) else np.float32(0)
+        values = np.clip(values, -most, most)
+        largest = np.abs(values).max(initial=0)
+        sent = uniform(key, len(values)) * largest < np.abs(values)
+        return np.where(sent, np.where(values < 0, 2, 1), 0).astype(np.uint8), [largest]
+
+    def values(self, levels, scales):
+        return np.array([0, scales[0], -scales[0]], np.float32)[levels]

@@ -1,0 +1,95 @@
+"""Strategy "messages" of dense variables: a replica on every rank; each microbatch's message goes to all ranks as it is.
+
+    bytes out of a rank: (N - 1) for each byte of its microbatches' messages, whose number and size never change
+
+Codecs whose messages cannot be added (``onebit``, ``qsgd``, ``terngrad``) select it under every architecture. Each rank
+decodes all V messages and adds them in tree order. In plain: ``refimpl.plain.level_codecs``.
+"""
+
+import math
+from dataclasses import dataclass
+from operator import iadd
+
+import numpy as np
+
+from kernels.random import key_of
+from refimpl.gradients import Arena, Layout, MessageTree, Node, TreeSum, leaves_of
+from refimpl.plan.strategy import Strategy
+from refimpl.server import ReducedGradient, Shard
+from refimpl.server.rounds import ahead
+from refimpl.strategies.exchange import Replicas
+
+
+@dataclass(frozen=True)
+class GatheredMessages(Strategy):
+    """The strategy in a plan. It has only a codec: all ranks keep the variable."""
+
+    name, sparse, automatic, only_encoded = "messages", False, False, True
+    label, colour, mark = "each microbatch's message to all (allgather)", "orange", "v"
+    keys = (("allgather", "dense"),)
+
+    @classmethod
+    def bytes_between(cls, placed, plan, touched):
+        """The bytes of the messages of a rank's microbatches, to each other rank."""
+        others = 1 - np.eye(plan.ranks, dtype=np.int64)
+        count = np.array([len(leaves_of(r, plan.ranks, plan.microbatches)) for r in range(plan.ranks)])[:, None]
+        return {("allgather", v.name, "dense"): strategy.coding.message_bytes(math.prod(v.shape)) * count * others
+                for v, strategy in placed}
+
+    def work(self, variable, plan, sample):
+        """The work of decoding V messages."""
+        return np.full(plan.ranks, float(plan.microbatches * variable.nbytes))
+
+    @classmethod
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
+        return GatheredMessagesExchange([variable for variable, _ in placed], placed[0][1].coding, plan.microbatches,
+                                        comm, seed)
+
+
+class GatheredMessagesExchange(Replicas):
+    """Dense variables by the messages of all microbatches. Collective to use; see ``strategies.exchange.Exchange``.
+
+    leaves: V.  The host's arrays only: see ``plan.codecs.check_codecs``.
+    """
+
+    phase = "allgather"
+
+    def __init__(self, variables: list, codec, leaves: int, comm, seed: int):
+        self.comm, self.variables, self.seed = comm, list(variables), seed
+        self.values = Arena(Layout.of(variables)).fill({v.name: v.initial_value(seed) for v in variables})
+        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
+        self.leaves = [leaves_of(r, comm.size, leaves) for r in range(comm.size)]
+        self.gradients = MessageTree(variables, codec, self.leaves[comm.rank],
+                                     lambda name, leaf: key_of(seed, "codec", self.step, name, leaf))
+        self.bytes = {v.name: codec.message_bytes(v.size) for v in variables}
+
+    def dense(self):
+        return self.values.views
+
+    def residuals(self):
+        return self.gradients.left_out
+
+    def held(self):
+        return []
+
+    def push(self):
+        taken = self.gradients.take()
+        mine = np.stack(list(taken.values())) if taken else np.empty((0, self.gradients.size), np.uint8)
+        arrived = [np.empty((len(leaves), self.gradients.size), np.uint8) for leaves in self.leaves]
+        arrived[self.comm.rank] = mine
+        for pending in ahead(self._begin(mine, arrived, k) for k in range(1, self.comm.size)):
+            pending.wait()
+        tree = TreeSum(lambda left, right: list(map(iadd, left, right)))
+        for leaf, packed in ((leaf, p) for of, some in zip(self.leaves, arrived) for leaf, p in zip(of, some)):
+            tree.push(Node(0, leaf), self.gradients.decode(packed))
+        return [ReducedGradient(self.shards[v.name], None, total.reshape(v.shape), self.comm.rank == 0)
+                for v, total in zip(self.variables, tree.total())]
+
+    def _begin(self, mine, arrived, k):
+        """Begin stage k of N - 1: send to the rank k places after this one, receive from the one k places before."""
+        to, source = (self.comm.rank + k) % self.comm.size, (self.comm.rank - k) % self.comm.size
+        return self.comm.start([(to, mine, self._counts(mine))], [(source, arrived[source], self._counts(arrived[source]))],
+                               "allgather", "dense")
+
+    def _counts(self, messages):
+        return {name: each * len(messages) for name, each in self.bytes.items()}
