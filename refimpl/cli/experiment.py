@@ -94,7 +94,7 @@ def _parts(given):
 
 
 def _study(name, part, quick):
-    """Return what a part found: of a module of its own, or of one that is told which part it is."""
+    """Return the findings of a part. It has its own module, or a module that takes the part's name."""
     module = {"channel": "sweep", "compression": "study", "svm": "study",
               "trees": part if part == trees.PACKETS else "study"}.get(name, part)
     study = importlib.import_module(f"refimpl.experiments.{name}.{module}").study

@@ -1,4 +1,4 @@
-"""In which order a sum is formed: the tree of additions that a schedule makes of it, and what every other would give.
+"""Orders of addition: the tree in which a schedule adds up a sum, and the results of all other trees.
 
 A sum's tree is plain data: a leaf's number, or the pair (left, right) of what was added. Floating-point addition gives
 left + right the bits of right + left, but (a + b) + c other bits than a + (b + c): so n numbers have (2n - 3)!! =

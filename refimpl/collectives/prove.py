@@ -136,7 +136,7 @@ def _named(node) -> str:
 
 
 def complaint(schedule: Schedule) -> str:
-    """Return what is wrong with a schedule, as ``prove`` says it; "" where it is proved. Local."""
+    """Return the error of ``prove`` for a schedule, or "" if the schedule is proved. Local."""
     try:
         prove(schedule)
     except ScheduleError as problem:

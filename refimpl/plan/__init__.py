@@ -1,4 +1,4 @@
-"""The plan: which strategy each variable has and who owns it, as data; and the bytes that this must cost.
+"""The plan as data: the strategy and the owners of each variable. And the exact bytes of a plan.
 
 plan.py is the data, make.py makes it, choose.py chooses it, cost.py has its exact bytes, predict.py its seconds.
 mesh/ says which layers should be data-, model- or hybrid-parallel.

@@ -53,7 +53,7 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
 
 
 def encoded_by(codec: str, strategy: Strategy) -> Strategy:
-    """Return a strategy whose gradients are encoded; or the only one that carries a codec's messages. Local."""
+    """Return the strategy with this codec. Some codecs fit dense variables only by a strategy of their own. Local."""
     if (only := codec_of(codec).strategy) and not strategy.sparse:
         return strategy_of(only, False)(codec=codec)
     return replace(strategy, codec=codec)

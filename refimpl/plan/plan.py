@@ -44,7 +44,7 @@ class Placement:
 
     @classmethod
     def from_json(cls, data: dict, at: str = "$") -> "Placement":
-        """Read what ``to_json`` wrote. Raises ValueError for what no strategy has; at: where it stands in a file."""
+        """Read what ``to_json`` wrote. at: its place in the file, for errors. Raises ValueError for unknown fields."""
         kind = shaped(data, _Kind, at)
         said = {name: value for name, value in data.items() if name not in _Kind.__annotations__}
         try:

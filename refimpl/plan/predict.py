@@ -97,7 +97,7 @@ class Traffic:
 
 
 def traffic_of(placed, plan, sample: Sample) -> Traffic:
-    """Return what variables of one strategy cost that go as messages: exact bytes, mean over the sampled steps. Local.
+    """Return the exact bytes of variables that one strategy sends as messages: the mean of the sampled steps. Local.
 
     placed: (variable, strategy) of each.
     """

@@ -82,7 +82,7 @@ class Strategy:
                 raise ValueError(f"owner {owner!r} is none of the ranks 0 to {ranks - 1}")
 
     def parts(self, variable) -> list[tuple[Any, "Strategy"]]:
-        """Return the variables that it is worth, and their strategies: of one that is two in one, both. Local."""
+        """Return the variable and its strategy. A strategy that combines two returns both pairs. Local."""
         return [(variable, self)]
 
     @classmethod

@@ -83,7 +83,7 @@ class Exchange:
         self.gradients.put(node, sums)
 
     def held(self) -> list:
-        """Return the added arrays that ``push`` releases, so that a caller that reads them later keeps them. Local."""
+        """Return the added arrays that ``push`` will release. A caller that reads them later must keep them. Local."""
         return self.gradients.held()
 
     def begin(self):

@@ -126,7 +126,7 @@ class Bound:
                 parameter.data = before[name]
 
     def check_tables(self):
-        """Raise ValueError, which names it, if a table's parameter has a gradient: pulled rows never give it one."""
+        """Raise ValueError, with its name, if a table's own parameter has a gradient. Pulled rows never give it one."""
         for name in self.parts.sparse:
             with torch._C.DisableTorchFunctionSubclass():
                 reached = self.own[name].grad is not None

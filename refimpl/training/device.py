@@ -1,4 +1,4 @@
-"""Where a rank computes: on the CPU with NumPy, or on one GPU with CuPy; and what it says where that cannot be.
+"""Where a rank computes: on the CPU with NumPy, or on one GPU with CuPy. And the errors if that is not possible.
 
 The same lines run on both (docs/design.md, I6): a training differs in its array module, and in the bits that another
 kind of device gives (I1 holds for each kind by itself).
@@ -64,7 +64,7 @@ class Device:
             self.xp.cuda.Device(self.index).synchronize()
 
     def told(self, wanted: str) -> str | None:
-        """Return what to say of it at the start: which GPU, or why "auto" found none; None for the CPU as wanted."""
+        """Return a line for the start of a training: which GPU, or why there is none; None if the CPU was wanted."""
         if self.kind == wanted == "cpu":
             return None
         return f"device: {self}" + (f", as not every rank finds a GPU: {self.why}" if self.kind == "cpu" else "")
@@ -155,7 +155,7 @@ LESS = "Reduce --microbatch-size, with more --microbatches"
 
 @contextmanager
 def memory_for(what: str, remedy: str):
-    """Say, where memory ends inside the block, for what it was asked, and what to reduce: ValueError. Local."""
+    """If memory ends inside the block, raise ValueError with what needed the memory and what to reduce. Local."""
     try:
         yield
     except MemoryError as problem:  # CuPy's own error is one

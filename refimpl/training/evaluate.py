@@ -70,7 +70,7 @@ def _steps(heldout, steps) -> int:
 
 
 def _checked(result) -> dict:
-    """Return what a model's ``evaluate`` returned. Raises ValueError unless it is sums of the names that there are."""
+    """Return the result of a model's ``evaluate``. Raises ValueError unless it has the known names and finite sums."""
     if not isinstance(result, dict) or not {"loss", "count"} <= set(result) <= {"loss", "count", "correct"}:
         told = sorted(result, key=str) if isinstance(result, dict) else type(result).__name__
         raise ValueError(f'evaluate returned {told}: it must return {{"loss": sum, "count": n}}, and may "correct": k')

@@ -154,7 +154,7 @@ WANTED = {int: "a whole number", float: "a finite number", bool: "True or False"
 
 
 def _plain(name, value, kinds):
-    """Return an option's value as Python has it; ValueError, saying what to give, unless it is of one of the kinds."""
+    """Return an option as a Python value. Raises ValueError, with the remedy, unless it is of one of the kinds."""
     plain = value.item() if getattr(value, "ndim", None) == 0 else value  # NumPy's numbers, and arrays of one
     if isinstance(plain, bool):
         fits = bool in kinds
@@ -179,7 +179,7 @@ PYTORCHS = {"eps": "epsilon", "momentum": "mu"}
 
 
 def _told(name, given) -> dict:
-    """Return the options of optimizer ``name`` as Python has them; ValueError for one that it lacks or cannot take."""
+    """Return the options of optimizer ``name`` as Python values. Raises ValueError for a wrong name or value."""
     optimizer, given = OPTIMIZERS[name], {PYTORCHS.get(option, option): value for option, value in given.items()}
     if isinstance(betas := given.get("betas"), (tuple, list)) and len(betas) == 2:
         given |= dict(zip(("beta1", "beta2"), given.pop("betas")))

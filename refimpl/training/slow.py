@@ -4,7 +4,7 @@ import time
 
 
 class Slowed:
-    """A ``Model`` that computes as ``model`` does, in ``factor`` times as long. Local. It leaves the core to others."""
+    """A ``Model`` that computes like ``model`` and takes ``factor`` times as long: it sleeps after it. Local."""
 
     def __init__(self, model, factor: float):
         self.model, self.factor = model, factor

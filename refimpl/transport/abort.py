@@ -60,7 +60,7 @@ class AbortMessages:
         return sorted(self._silent(CALL, HERE, ROLL_CALL_SECONDS, self.check))
 
     def part(self, seconds: float) -> bool:
-        """Tell every other rank that this one has said its last word; return whether all say so within ``seconds``.
+        """Tell all other ranks that this rank sends nothing more; return whether all say the same within ``seconds``.
 
         Collective, as far as ranks are there.
         """

@@ -138,7 +138,7 @@ class Agreement:
         raise Aborted(text, signal) from error
 
     def _message(self, error):
-        """Return what all ranks say, the same on all; and whether this rank is the first that says what it does."""
+        """Return (the errors of all ranks, the same on all; whether this rank is the first with its error)."""
         said: dict[str, list[int]] = {}  # no words are empty: see words_of
         for rank, words in enumerate(self.share_text("" if error is None else words_of(error))):
             if words:

@@ -1,4 +1,4 @@
-"""Long private arrays of one machine's ranks, summed where they lie, on hosts that let ranks reach each other's memory.
+"""Add up long private arrays of one machine's ranks in place, if the host lets ranks reach each other's memory.
 
 Copying in and out through shared memory takes a wait for the others at each segment, and passes each line of memory
 from core to core; here ranks meet twice a call. Whether the host lets them is tried: containers and Yama may forbid it.

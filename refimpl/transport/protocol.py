@@ -59,10 +59,10 @@ class Transport(Protocol):
         """
 
     def wait_some(self, started: list) -> list:
-        """Return those of the ``started`` Prepared that are through: at least one. Collective over those concerned."""
+        """Return at least one of the ``started`` Prepared, when it is complete. Collective over the ranks concerned."""
 
     def test_some(self, started: list) -> list:
-        """Return those of the ``started`` Prepared that are through, perhaps none. Local; letting them go on, too."""
+        """Return those of the ``started`` Prepared that are complete, perhaps none; advance the others. Local."""
 
     def settle(self, unless: Callable[[], bool] = lambda: False) -> None:
         """Return when nothing that was begun still moves, or unless() is true. Local.

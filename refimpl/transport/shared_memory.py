@@ -80,7 +80,7 @@ class SharedWindow:
         return step if step < 0 else self._persist(steps, step, arguments)
 
     def reach(self, waits: bool):
-        """Tell the others that this rank is here; where it ``waits``, until all are. Collective over the machine."""
+        """Tell the others that this rank has arrived. waits: wait until all have. Collective over the machine."""
         self.flag += 1
         self.do(reach, waits)
 

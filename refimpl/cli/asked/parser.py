@@ -11,7 +11,7 @@ MEANT = {"--lr": "--learning-rate", "--epochs": "--steps"}
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, with other errors. hints: option that there is not -> what to say of it, {} being its value."""
+    """argparse's parser with other errors. hints: {unknown option: what to write about it; {} stands for its value}."""
 
     def __init__(self, *arguments, **named):
         super().__init__(*arguments, **named)

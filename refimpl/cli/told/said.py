@@ -65,7 +65,7 @@ def kinds_told(sent: list) -> list[str]:
 
 
 def print_result(result, unit, as_json):
-    """Say what came of it: loss, quality, speed, bytes, hashes; or all of that as one JSON object."""
+    """Print the result of a training: loss, quality, speed, bytes, hashes; or everything as one JSON object."""
     record = result.to_json()
     if as_json:
         print(json.dumps(record), flush=True)

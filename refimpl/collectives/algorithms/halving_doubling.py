@@ -37,7 +37,7 @@ def halving(members, scratch, chunks: int):
 
 
 def owners_of(members) -> tuple[int, ...]:
-    """Return the rank that is left with each chunk when a block has halved as many chunks as it has members. Local."""
+    """Return for each chunk the rank that keeps it, after a block has halved a vector of one chunk a member. Local."""
     halvings = len(members).bit_length() - 1
     left_with = {segment(index, halvings, len(members))[0]: rank for index, rank in enumerate(members)}
     return tuple(left_with[chunk] for chunk in range(len(members)))

@@ -1,4 +1,4 @@
-"""Links through a switch become links between ranks, so that trees need ranks alone; the rate stays what it was.
+"""Replace links through a switch by links between ranks, so that trees have only ranks. The best rate stays the same.
 
     u → switch → t   becomes   u → t   of γ, as much as every rank can still be reached with
 

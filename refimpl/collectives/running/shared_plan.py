@@ -1,4 +1,4 @@
-"""What a schedule means where ranks share memory: which sums a rank forms there, and what still goes by message.
+"""A schedule for ranks that share memory: which sums a rank forms in memory, and which messages are left.
 
 A transfer between two ranks of one machine is a load: the receiver reads the chunk in the sender's memory. So the
 rounds before the first message between machines become one expression of the machine's inputs for each chunk that a

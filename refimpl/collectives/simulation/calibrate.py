@@ -65,10 +65,10 @@ def pairs_of(ranks) -> list[tuple[tuple[int, int], ...]]:
 
 
 def network_of(comm, path=None, write=None, seconds: float = 0.5) -> Network:
-    """Return the network in ``path`` where it is of these machines, else measure it and keep it there. Collective.
+    """Return the network that ``path`` holds for these machines. If it holds none, measure it and write it. Collective.
 
     path: a JSON file, or None to measure always; rank 0 alone reads and writes it.  write(path, value): writes JSON
-    whole or not at all (training.files.write_json).  A file of other machines is measured anew and replaced.
+    whole or not at all (training.files.write_json).  A file of other machines is replaced.
     """
     text = ""
     if path is not None and comm.rank == 0:

@@ -1,4 +1,4 @@
-"""Adapters that ship. A module whose functions are those of one object says so with ``functions_of``."""
+"""The adapters of this project. ``functions_of`` makes the functions of a module from one class."""
 
 from functools import cache
 

@@ -52,7 +52,7 @@ def cases(ranks: int):
 
 
 def _rows(worker, clock):
-    """Return (places of the rows that a step pulls, those that it pushes): one of its own, one in turn, a hot one."""
+    """Return (places of pulled rows, places of pushed rows): the worker's own row, one in turn, and a hot row."""
     pulled = [clock % 2, 2 + worker, HOT]
     return pulled, pulled[(worker + clock) % 2:]
 

@@ -11,7 +11,7 @@ from refimpl.conformance.rules.aggregate import Expected
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """code: the bug's short name.  words: what is wrong.  evidence: what shows it.  vague: it says where, not why."""
+    """code: the bug's short name.  words: what is wrong.  evidence: what shows it.  vague: it says only where."""
 
     code: str
     words: str

@@ -1,4 +1,4 @@
-"""What a case has that others have not: what failed, and what did not, then says on which of it the fault depends."""
+"""Features of a case. All failed cases have some feature that no passed case has: the fault depends on it."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def features(case: Case) -> dict[str, str]:
 
 
 def telling(failed: list[Case], passed: list[Case]) -> tuple[str, str] | None:
-    """Return (code, words) of what all that failed have and nothing that passed has; None: there is no such. Local."""
+    """Return (code, words) of a feature that all failed cases have and no passed case has, or None. Local."""
     if not passed:
         return None
     common, lacking = ([features(case) for case in cases] for cases in (failed, passed))

@@ -64,9 +64,9 @@ class Answers:
         self.rounded = self._agree((NOTHING,)) is not None and bool(self.wrong)
 
     def agreeing(self, deviations) -> list[bool] | None:
-        """Return for each answer whether a machine that deviates so gives it; None unless it gives all wrong ones.
+        """Return for each answer whether a machine with these deviations gives it; None unless it gives all wrong ones.
 
-        Where all that is wrong is rounding, only what is about rounding may explain it.
+        If the wrong answers differ only by rounding, only deviations of rounding may explain them.
         """
         deviations = tuple(d for d in deviations if d.concerns(self.case))
         if not deviations:

@@ -1,4 +1,4 @@
-"""What one aggregation gives, decision by decision: who contributes what, how it is added, divided, handed out.
+"""One aggregation, with a method for each decision: what ranks contribute, how it is added, divided and returned.
 
 contribution   one rank's gradient of a variable, as it enters the sum
 duplicates     how rows that share an id on one rank meet: add, or another of COMBINED

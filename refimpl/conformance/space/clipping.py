@@ -1,4 +1,4 @@
-"""Deviations of clipping: whose norm it is, of what, what is made of it, and when."""
+"""Deviations of clipping: which gradients the norm includes, what is clipped by it, and when."""
 
 from dataclasses import replace
 from functools import reduce

@@ -1,4 +1,4 @@
-"""A deviation: one decision taken otherwise, and where: in which variables, on which ranks, from which step on."""
+"""A deviation: one decision taken in a wrong way, with its variables, its ranks, and the step when it begins."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ class Impossible(Exception):
 
 
 def concatenated(parts):
-    """Return gradients of one variable as one: arrays added, rows one after the other. Local."""
+    """Return one gradient of several: arrays are added up, rows are put one after the other. Local."""
     if not parts:
         raise Impossible
     if isinstance(parts[0], Rows):

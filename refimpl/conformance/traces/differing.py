@@ -1,4 +1,4 @@
-"""One stage of one step as it was handed in, beside what is expected of it."""
+"""One stage of one step of a trace, beside its expected values."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""A cell: one training of an experiment as plain data; what names its result, and decides whether it must be run."""
+"""A cell: one training of an experiment as plain data. Its digest names its result, and tells whether it must run."""
 
 import hashlib
 import json

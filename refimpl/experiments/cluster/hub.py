@@ -1,4 +1,4 @@
-"""The process that is the cluster: it builds the machines, runs mpirun among them, and everything ends with it.
+"""The first process of a cluster: it makes the machines and runs mpirun on them. When it ends, all of it ends.
 
 Run by run.py as ``hub.py PARENT REPORT CLUSTER FLAVOUR MPIRUN…``. It stands first (process 1) in a process namespace of
 its own, so that its end, by whatever cause, makes the kernel kill every process of the cluster; with them go the

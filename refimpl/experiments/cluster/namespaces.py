@@ -79,7 +79,7 @@ def mount(source: str, target: str, kind: str = "", *flags: str) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent, ``parent`` as it sees it, ends, however that ends. Local."""
+    """Let the kernel kill this process when its parent ends for any reason. parent: its number as seen here. Local."""
     _call("cannot be told of the parent's end", "it needs Linux", _libc.prctl, PR_SET_PDEATHSIG,
           ctypes.c_ulong(signal.SIGKILL))
     if os.getppid() != parent:  # it ended before we asked

@@ -1,4 +1,4 @@
-"""The measurements' networks, among them one that sleeps as long as its layers computed alone, and can be cut.
+"""The networks that are measured. One only sleeps, for as long as its layers computed alone; it can be cut.
 
 Eight ranks on two cores cannot compute at once, but they can move the bytes of eight machines. A part of a layer takes
 its part of the layer's time. Values and gradients are constants: what the trainer does with them is as real as ever.

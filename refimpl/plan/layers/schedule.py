@@ -1,4 +1,4 @@
-"""A synchronous step as Das et al. schedule it: on one network, exchanges one after the other, in the order of asking.
+"""A synchronous step as Das et al. schedule it: on one network, one exchange after the other, first come, first served.
 
     forwards    wait for the layer's weights; gather what enters its group (G < N); compute
     backwards   gradient of the weights; ask for their exchange, and go on; gradient of the inputs; scatter it (G < N)

@@ -1,1 +1,1 @@
-"""Parts of tables: rows as variables, who owns partitions and how even that is, the search for how many there are."""
+"""Partitions of tables: their owners, how even the owners' loads are, and the search for the number of partitions."""

@@ -104,7 +104,7 @@ class Clock:
             self.version += 1
 
     def _pull(self, now, worker):
-        """A worker's pull comes: it is answered, and those that waited, as far as they may be."""
+        """Take a worker's pull. Then answer all waiting pulls that the consistency lets through."""
         self.waiting.append(worker)
         for each in list(self.waiting):
             over = self.consistency.over(self, each)

@@ -24,10 +24,10 @@ READ_ONLY = re.compile("read-?only|WRITEABLE")  # words of NumPy, Cython and Num
 
 
 class CheckedModel:
-    """A ``models.Model``. Local. Raises ValueError for what a model may not do or say, naming who does it, and where.
+    """A ``models.Model``. Local. Raises ValueError, with the model and the place, if the model breaks the protocol.
 
-    first: whether no step of this session is done.  scalars: of the step at hand, told of gradients on a GPU: to know
-    at once whether they are finite would be to wait.  may_overflow: whether gradients need not be finite.
+    first: whether no step of this session is done.  may_overflow: whether gradients need not be finite.
+    scalars: of the current step. On a GPU they check later whether gradients are finite: a check at once would wait.
     """
 
     def __init__(self, model):
@@ -221,7 +221,7 @@ def _share_memory(one, other) -> bool:
 
 
 def _noted(values, kind, kept):
-    """Return a mapping as it is, that notes each value where it is looked up; kept: None: as it is."""
+    """Return a mapping with the same values that notes each value that is looked up. kept: where; None: nowhere."""
     if kept is None:
         return values
     found = Arriving(values, lambda name: kept.keep((kind, name), values[name]))

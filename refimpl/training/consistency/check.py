@@ -34,10 +34,10 @@ def check_consistency(options, plan: Plan, microbatches: int, device: str):
 
 
 def check_middle(trainer, every, on_signal: bool):
-    """Raise ValueError unless a training can go on from where it is, and be cut where it is asked to be. Local.
+    """Raise ValueError unless a training can resume at its step, with these evaluations and checkpoints. Local.
 
     trainer: at the step of the checkpoint that it resumes from, or at 0.  every: steps between evaluations, and between
-    checkpoints (or seconds, "30s"); None: there are none in the middle.  on_signal: whether there is a checkpoint when a signal comes.
+    checkpoints (or seconds, "30s"); None: none in the middle.  on_signal: whether a signal makes a checkpoint.
     """
     rule = trainer.options.consistency
     if is_decentralised(rule):

@@ -84,7 +84,7 @@ class Group:
         return arrived
 
     def wait(self, coming):
-        """Wait for what was started. On a GPU it is here then: to wait there for a member that failed has no end."""
+        """Wait for the exchange until its arrays are here. (On a GPU, a later wait for a failed member has no end.)"""
         self.comm.settle()
         coming.wait()
 

@@ -80,7 +80,7 @@ def _run(arguments, hosts, ranks, start, lost) -> subprocess.CompletedProcess:
 
 
 def _written(directory: Path) -> tuple[int, int] | None:
-    """Return what tells one result.json from another that is renamed into its place; None: there is none."""
+    """Return two numbers that change when another result.json is renamed into its place; None if there is none."""
     try:
         found = os.stat(directory / "result.json")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a training does when it is asked to end: it says what is on disk, and may write one more checkpoint before."""
+"""What a training does when a signal asks it to end: it may write one more checkpoint, and says what is on disk."""
 
 import os
 import signal

@@ -69,7 +69,7 @@ class Scalars:
             self.digits.append(digits_there(_squares_of_rows(counted)))
 
     def read(self, losses: list) -> Found:
-        """Return what was found; losses: (microbatch, number or 0-d array). Waits for the GPU, where there is one."""
+        """Return what was found. losses: (microbatch, number or 0-d array). On a GPU this waits for it."""
         flags, sums_flags, digits, told = bring(self.flags, self.sums_flags, self.digits, _losses_there(losses))
         self._note(zip(self.sums, sums_flags))
         for row in digits.reshape(-1, len(self.squares.digits) + 1):
@@ -121,7 +121,7 @@ def check_losses(losses):
 
 
 def bring(*groups) -> list:
-    """Return each group of (n,) int64 arrays on a GPU as one NumPy array; all of them come in one transfer. Local."""
+    """Return each group of (n,) int64 arrays on a GPU as one NumPy array, by a single transfer. Local."""
     arrays = [array for group in groups for array in group]
     everything = array_module(*arrays).concatenate(arrays).get() if arrays else np.zeros(0, np.int64)
     ends = np.cumsum([sum(array.size for array in group) for group in groups])

@@ -52,8 +52,10 @@ class SequentialStep:
         return [exchange.formed() for exchange in self.parameters.exchanges]
 
     def put(self, leaf: int, node, sums):
-        """Do what adding a microbatch's gradients would: add a node that was ``formed`` before, of which it is the first.
-        node: None: the microbatch is another of a node. Local."""
+        """Add a node that was ``formed`` before, in place of the gradients of its first microbatch. Local.
+
+        node: None for the other microbatches of a node: then nothing is added.
+        """
         if node is not None:
             for exchange in self.parameters.exchanges:
                 exchange.put(node, sums)

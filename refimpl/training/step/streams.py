@@ -26,7 +26,7 @@ class OneLine:
         """Let the calling thread's stream wait for an event, if it is one."""
 
     def meet(self):
-        """Let the calling thread's stream and that of exchanges each wait for what the other was asked for so far."""
+        """Let this thread's stream and the stream of exchanges each wait for all earlier work of the other."""
 
 
 class Streams(OneLine):

@@ -67,7 +67,7 @@ class Nccl(Repeating):
         return transport
 
     def connect(self):
-        """Meet the other ranks, and send each one message, so that first uses connect nothing. Waits without an end."""
+        """Connect to all other ranks, and send each a message, so that no later exchange connects. No time-out."""
         self.device.use()  # each thread has a device of its own
         if self.nccl is None:
             with nccl_errors("the connection of all ranks"):
@@ -180,7 +180,7 @@ def _record(stream):
 
 @contextmanager
 def nccl_errors(what: str):
-    """Say what NCCL met as people need it: ConnectionError with what was being done, and what to do. A context."""
+    """A context that turns NCCL's errors into ConnectionError, which says what was being done and what to do."""
     try:
         yield
     except (nccl.NcclError, KeyError) as problem:  # CuPy knows the statuses up to 6, and looks others up

@@ -33,9 +33,9 @@ def end_job(status: int) -> int:
 
 
 def leave(status: int, error: BaseException) -> int:
-    """Return the status when every rank has said its error, or end all of them. Collective, as far as ranks are there.
+    """Return the status when every rank has reported its error, or end all ranks. Collective over the living ranks.
 
-    After SilentPeer or Aborted messages are under way, with which MPI cannot end: then the job is ended in any case.
+    After SilentPeer or Aborted, messages are still under way, and MPI cannot end. Then the job is ended in any case.
     """
     if isinstance(error, CutOff):  # the other side may go on: after a status that is not 0 the launcher would end it
         told("lost")

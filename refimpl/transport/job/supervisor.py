@@ -111,7 +111,7 @@ def alive(seconds: float):
 
 
 def outlived():
-    """Tell the supervisor that the other ranks go on without this one: that it has died ends nothing. Local."""
+    """Tell the supervisor that the others go on without this rank, so that its death does not end the job. Local."""
     told("outlived")
 
 
@@ -126,7 +126,7 @@ def watch_heartbeats(seconds: float):
 
 
 def end_with(parent: int):
-    """Have the kernel kill this process when its parent, ``parent`` as it sees it, ends, however that ends. Local.
+    """Let the kernel kill this process when its parent ends for any reason. parent: its number as seen here. Local.
 
     Raises OSError where the kernel is not Linux.
     """

@@ -28,7 +28,7 @@ def schedule_of(plan: Plan) -> Schedule:
 
 
 class Others:
-    """The other ranks' replicas, as one rank reaches them: their sum in the order of the tree, or one of them.
+    """Access to the other ranks' replicas: to the sum of all in the order of the tree, or to a single one.
 
     Local to make; ``open``, too, is collective.  layout: of a replica.  like: an array of its dtype.
     """

@@ -122,7 +122,7 @@ class Owner:
 
 
 def _places(pulled, ids, worker, name):
-    """Return where among the rows that were pulled those lie that are pushed. ValueError if some do not."""
+    """Return the places of pushed rows among the pulled rows. Raises ValueError if some were not pulled."""
     places = np.searchsorted(pulled, ids)
     if len(ids) and (not len(pulled) or (pulled.take(places, mode="clip") != ids).any()):
         raise ValueError(f"worker {worker} pushes rows of {name} that it has not pulled")

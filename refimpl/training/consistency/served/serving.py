@@ -20,8 +20,7 @@ from refimpl.transport.letters import Letter
 
 
 class Came(NamedTuple):
-    """What has come and is not dealt with yet, first come, first: worker -> what it asks for, worker -> what it pushes.
-    """
+    """Messages that arrived and are not handled yet, oldest first. pulls, pushes: {worker: message}."""
 
     pulls: dict
     pushes: dict
