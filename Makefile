@@ -156,7 +156,7 @@ $(venv)/.docs: $(venv)/.installed
 	$(pip) -e '.[docs]'
 	@touch $@
 
-docs: $(venv)/.docs ## build the website into build/site; REPOSITORY=owner/name: lessons open in Binder, too
+docs: $(venv)/.docs ## build the website into build/site; its lessons open in Binder if origin, or REPOSITORY=owner/name, is on GitHub
 	@rm -rf build/site build/site-source; mkdir -p build/site-source
 	@cp -R docs notebooks README.md build/site-source; mv build/site-source/docs/index.md build/site-source
 	$(python) -m sphinx -q -j auto -d build/doctrees -c docs $(SPHINX) build/site-source build/site

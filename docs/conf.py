@@ -1,7 +1,6 @@
 """The website (``make docs``): front page, guides, stored notebooks, and a reference that is read, not imported."""
 
 import importlib.util
-import os
 import re
 import sys
 import tomllib
@@ -10,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 HERE = ROOT / "docs" / "site"
 sys.path.insert(0, str(HERE))  # our extensions
+contents = importlib.import_module("contents")
 about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 project = about["project"]["name"]
@@ -56,7 +56,7 @@ html_show_sourcelink = html_show_sphinx = html_copy_source = False
 html_show_search_summary = False  # it would be fetched, which browsers refuse to pages of a folder
 html_search_scorer = str(HERE / "scorer.js")
 html_sidebars = {"**": ["sidebar-nav-bs"], "index": []}
-repository = os.environ.get("REPOSITORY", "")  # where it is published: without it no button could lead to Binder
+repository = contents.published()  # "": then no button leads to Binder
 if not re.fullmatch(r"([\w.-]+/[\w.-]+)?", repository):
     sys.exit(f"REPOSITORY={repository}: docs/conf.py expects owner/name, as in https://github.com/owner/name")
 html_context = {"default_mode": "auto",  # light or dark as the reader's system is

@@ -1,7 +1,9 @@
 """Cards that lead to the lessons and the guides, in Markdown, made of what these say of themselves."""
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 from num2words import num2words
@@ -21,6 +23,18 @@ GUIDES = {
 NAMES = {"README.md": "Overview"}
 TAKES = re.compile(r"\*(About (\d+) minutes\. First: .+?)\*(?=\n|$)", re.DOTALL)
 """How long a lesson takes and what comes before it, as the lesson itself says."""
+
+
+def published(root: Path = ROOT) -> str:
+    """Return owner/name on GitHub, which Binder needs: REPOSITORY, or else where ``root`` was cloned from. May be ""."""
+    if "REPOSITORY" in os.environ:
+        return os.environ["REPOSITORY"]
+    try:
+        origin = subprocess.run(["git", "-C", str(root), "config", "remote.origin.url"], capture_output=True, text=True)
+    except OSError:  # git is not installed
+        return ""
+    found = re.search(r"github\.com[:/]([\w.-]+/[\w.-]+?)(\.git)?/?$", origin.stdout.strip())
+    return found[1] if found else ""
 
 
 def lessons() -> list[Path]:

@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -59,3 +60,15 @@ def test_the_command_line_has_every_command_and_option_in_tables_of_two_columns(
     assert all(f"`{option}`" in text for option in ("--backup-every", "--no-overlap", "--partition-scheme"))
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in text.splitlines() if row.startswith("|")} == {3}
     assert "%%" not in text and "==SUPPRESS==" not in text
+
+
+@pytest.mark.parametrize(("origin", "name"), [
+    ("https://github.com/a/b.git", "a/b"), ("git@github.com:a/b.c", "a/b.c"), ("https://gitlab.com/a/b", ""), (None, "")])
+def test_binder_gets_the_repository_from_which_the_clone_was_made(tmp_path, monkeypatch, origin, name):
+    monkeypatch.delenv("REPOSITORY", raising=False)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    if origin:
+        subprocess.run(["git", "-C", tmp_path, "remote", "add", "origin", origin], check=True)
+    assert contents.published(tmp_path) == name
+    monkeypatch.setenv("REPOSITORY", "c/d")
+    assert contents.published(tmp_path) == "c/d"
