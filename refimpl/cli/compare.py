@@ -82,7 +82,7 @@ def train_under(model: str, given: dict, arguments: list[str], trainings: dict[s
 
 
 def training_arguments(arguments: list[str]) -> list[str]:
-    """Return the command line without the options that are compare's own and those that each training gets anew."""
+    """Return the command line without compare's own options, and without those that each training gets separately."""
     kept, skip = [], False
     for argument in arguments:
         name = argument.partition("=")[0]

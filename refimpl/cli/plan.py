@@ -86,7 +86,7 @@ def _write(path, plan):
 
 
 def _network(given):
-    """Return the network: the one in a file, else the one that the options describe."""
+    """Return the network of the file, or the network that the options describe if there is no file."""
     from refimpl.collectives.effort import of_plan, require
     from refimpl.collectives.simulation.network import load_network
 

@@ -173,7 +173,7 @@ def _watcher(comm):
 
 
 def _prepare(chosen_recipe, chosen_options, rest, ranks):
-    """Return (model, data, heldout, recipe, options, changes), as asked for, else a checkpoint's, else the defaults.
+    """Return (model, data, heldout, recipe, options, changes): from the options, the checkpoint, or the defaults.
 
     changes: what a run that is resumed does otherwise than before, in words.
     """

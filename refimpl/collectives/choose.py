@@ -1,4 +1,4 @@
-"""From an algorithm's name to a proved schedule; from rounds of one's own to one that is yet to be proved."""
+"""Make a proved schedule from an algorithm's name, or a schedule that is not yet proved from a user's rounds."""
 
 from dataclasses import replace
 from functools import lru_cache

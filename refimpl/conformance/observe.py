@@ -64,7 +64,7 @@ def _miscounted_updates(case, rank, found, wanted) -> Complaint:
 
 
 def _wrong_form(name, part, want) -> str:
-    """Return what a rank gave, in words, if it is of another form than expected; else ""."""
+    """Return in words what a rank returned, if its form is not the expected one; otherwise ""."""
     rows = isinstance(want.value, Rows)
     if part is None:
         return f"nothing for {name}"

@@ -1,4 +1,4 @@
-"""Enclosures: where the numbers of every correct training must lie, whatever device, order and library computed them.
+"""Enclosures: bounds for the numbers of every correct training, on any device, in any order, by any library.
 
 A training runs once on arrays of balls (``enclosed_steps``); the parameters of any other one are then held against them
 (``within``). So two devices differ by at most two radii: proved by computation, for this very training.

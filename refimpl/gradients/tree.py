@@ -63,7 +63,7 @@ def cover(leaves: Sequence[int]) -> list[Node]:
 
 
 class TreeSum:
-    """Adds values as they come, left to right, forming each node as soon as both its children are there.
+    """Adds up values from left to right as they arrive. It forms each node as soon as it has both children.
 
     add(left, right) -> sum; it may work in place. ``parts`` holds what is not yet joined: (node, value), left to
     right. After a rank's leaves these are the few nodes that cover them; after all leaves ``total`` is the root.

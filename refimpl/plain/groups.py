@@ -74,7 +74,7 @@ def one_round(group, model, cut, dense, batch):
     for layer in cut:
         weight, bias = layer.of(dense)
         first = group.member * layer.blocks // group.size  # this member's first block of columns
-        done = [layer.forward(x, weight, bias, first, dropout_key(key, layer)) for x, key in zip(inputs, keys)]
+        done = [layer.forward(rows, weight, bias, first, dropout_key(key, layer)) for rows, key in zip(inputs, keys)]
         outputs = [y for y, _ in done]
         inputs_of[layer], scales_of[layer] = inputs, [scale for _, scale in done]
         inputs = outputs if layer is cut[-1] else group.gather_columns(outputs)

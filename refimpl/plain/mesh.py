@@ -44,14 +44,14 @@ class Mesh(MeshLayers):
     def one_round(self, j):
         """Take one or more microbatches of each member forwards and backwards through all layers."""
         own, grads, kept, saved = self.turn(j), {}, {}, {}
-        for v in own:
+        for v in own:  # the layers below the cut: this rank's microbatches, all columns
             kept[v] = self.through(self.below, self.task.microbatches[v - self.task.first][0], v)
         rows = self.gather_rows({v: x for v, (x, _) in kept.items()})
-        for layer in self.cut:
+        for layer in self.cut:  # the microbatches of all members, this member's columns
             done = {v: self.forward(layer, x, v) for v, x in rows.items()}
             saved[layer] = {v: one for v, (_, one) in done.items()}
             rows = self.gather_columns(layer, {v: y for v, (y, _) in done.items()})
-        for v in own:
+        for v in own:  # the layers above the cut, the loss, and back to the cut
             y, above = self.through(self.above, rows[v], v)
             g = self.task.microbatches[v - self.task.first][1]
             self.loss += float((y * g).sum(dtype=np.float64))

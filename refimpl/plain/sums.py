@@ -23,7 +23,10 @@ class Sums:
 
     def mean(self, arrays, divisor=None):
         """Return the sum of the arrays, or their average. divisor: of an average; None: the number of arrays."""
-        divisor = (len(arrays) if divisor is None else divisor) if self.semantics.dense == "average" else 1
+        if self.semantics.dense != "average":
+            divisor = 1
+        elif divisor is None:
+            divisor = len(arrays)
         wide = "float32" if arrays[0].dtype == np.float16 else arrays[0].dtype  # in float16 a sum may overflow
         with np.errstate(invalid="ignore", over="ignore"):
             if self.semantics.divide == "before":
@@ -80,8 +83,10 @@ class Sums:
 
     def weights(self, counts):
         """Return the factor of each rank's sum over its examples, in the loss. counts: numbers of examples, (N,)."""
-        return {"global-mean": np.full(len(counts), 1.0 / counts.sum()), "sum": np.ones(len(counts)),
-                "mean-of-means": 1.0 / (np.maximum(1, counts) * len(counts))}[self.semantics.loss]
+        ranks = len(counts)
+        factors = {"global-mean": np.full(ranks, 1.0 / counts.sum()), "sum": np.ones(ranks),
+                   "mean-of-means": 1.0 / (np.maximum(1, counts) * ranks)}  # a rank without examples has the sum 0
+        return factors[self.semantics.loss]
 
 
 def norm_of(gradients, semantics):

@@ -53,7 +53,7 @@ def shortest_tree(nodes, root, lengths):
 
 
 def find_cycle(entering):
-    """Return the nodes of a cycle, or None. From a node the way goes on to entering[node], and so on."""
+    """Follow entering from each node: node, entering[node], … Return the nodes of a cycle, or None."""
     for start in entering:
         path, node = [], start
         while node in entering and node not in path:

@@ -175,7 +175,7 @@ class Trainer:
         return Reading(batches, needs, self.parameters.wanted(needs), examples, False)
 
     def _look_ahead(self):
-        """Read the next step's batches while the device computes; what goes wrong with them is met in that step."""
+        """Read the next step's batches while the device computes. If this fails, the next step raises the error."""
         step, self.ahead = self.step + 1, {}
         if step < self.options.steps:
             with suppress(Exception):

@@ -181,7 +181,7 @@ def _flavour(version: str) -> str:
 
 
 def _candidates(flavour: str, library: str) -> list[str]:
-    """List the launchers that may belong to ``library``: beside it, beside this Python, in PATH; nearest first."""
+    """List the launchers that may belong to ``library``: in its folder, in this Python's folder, then in PATH."""
     folders = [parent / "bin" for parent in Path(library).parents]
     folders += [Path(sys.executable).parent, *map(Path, os.get_exec_path())]
     # resolved, since Open MPI 4 takes its prefix from the name it is called by: / fails, where /bin is /usr/bin

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class StepProgress:
-    """Shows step, loss and speed of a training as it goes; nothing at all if ``quiet``. per: what a speed is per."""
+    """Shows step, loss and speed during a training, or nothing if ``quiet``. per: the unit of the speed."""
 
     def __init__(self, steps: int, unit: str, quiet: bool, per: str = "s"):
         self.steps, self.unit, self.quiet, self.per = steps, unit, quiet, per

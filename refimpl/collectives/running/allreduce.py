@@ -25,7 +25,7 @@ class OwnSlots:
         self.under_way: Pipeline | None = None
 
     def __call__(self):
-        """Return the sum over all ranks of what is in the slots: slots[0]. Ends one that was begun. Collective."""
+        """Return the sum of the slots over all ranks, in slots[0]. If an allreduce was begun, finish it. Collective."""
         if self.under_way is None:
             return self.runner(self.slots)
         self.under_way.finish()

@@ -131,7 +131,7 @@ def _take_released(lanes, waiting: _Flows):
 
 
 def _first_of_pairs(waiting: _Flows, flowing: _Flows, begun, ranks):
-    """Return the flows that begin: of each pair of ranks that has none under way, the one that came first."""
+    """Return the flows that begin now: the oldest one of each pair of ranks, if the pair has no flow under way."""
     some = np.flatnonzero(begun)
     some = some[np.lexsort((some, waiting.begin[some]))]
     pair = waiting.rank[0, some].astype(np.int64) * ranks + waiting.rank[1, some]

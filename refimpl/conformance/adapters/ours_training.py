@@ -1,4 +1,4 @@
-"""Our trainer on given gradients, losses and examples: a model that returns what it is told to."""
+"""Our trainer on given gradients, losses and examples: the model returns the given values."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""Changes of a gradient, element by element or row by row: of what a rank contributes, or of what it gets."""
+"""Changes of gradients, by element or by row: of a rank's contribution, or of the sum that it gets."""
 
 import numpy as np
 

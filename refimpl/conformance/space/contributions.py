@@ -1,4 +1,4 @@
-"""Deviations of what a rank puts into a sum: its numbers, its row numbers, or something else's."""
+"""Deviations of a rank's contribution to a sum: wrong values, wrong row numbers, or those of something else."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""Deviations from the manifest: another rule of its own vocabulary than the one that it declares."""
+"""Deviations from the manifest: the framework follows another rule than the one that it declares."""
 
 from functools import cache
 

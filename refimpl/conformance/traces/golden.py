@@ -13,7 +13,7 @@ BEGINS_FROM = {"model": ("inputs", "start"), "aggregate": ("local", "start"), "u
 
 
 def golden_path(name: str, precision: str) -> Path:
-    """Return where a golden trace lies, without suffix. Raises ValueError for one that does not exist."""
+    """Return the path of a golden trace without its suffix. Raises ValueError if there is no such trace."""
     for what, value, values in (("golden trace", name, NAMES), ("precision", precision, PRECISIONS)):
         if value not in values:
             raise ValueError(f"no {what} {value!r}; there are {', '.join(values)}")

@@ -19,7 +19,7 @@ SEMANTICS = Semantics(name="refimpl", dense="sum", sparse="sum", order="tree")
 
 
 class TraceRecorder:
-    """A model that lets another one compute, and keeps what it was given and what it returned."""
+    """A model that calls another model, and records its arguments and results."""
 
     def __init__(self, model, trace: Trace, seed: int, steps: int, microbatches: int):
         self.model, self.variables, self.trace = model, model.variables, trace

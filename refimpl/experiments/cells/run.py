@@ -30,7 +30,7 @@ class Runner:
 
     @classmethod
     def open(cls, output, module: str, sources, any_version: bool, warm_up=(), on_cluster: bool = True) -> "Runner":
-        """Return one that tells on stderr what goes on, once its directory is made. Local.
+        """Make the directory; return a runner that reports its progress on stderr. Local.
 
         Raises ClusterError where this machine cannot emulate a cluster, if it must; ValueError for a directory that
         cannot be made.

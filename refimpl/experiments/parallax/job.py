@@ -59,7 +59,7 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
 
 
 def _plan(cell, variables, machines) -> dict:
-    """Return the option of the naive server: its plan is one of its own, as it comes from a file."""
+    """Return the option for the naive server. It has its own plan, which is read from a file."""
     if cell.contender != "naive ps":
         return {}
     plan = naive_plan(variables, machines, cell.trainer_options["allreduce"])

@@ -106,7 +106,7 @@ class PartitionSearch:
         return self.least <= partitions <= self.largest and partitions not in self.too_large
 
     def _one_more(self, tried) -> int | None:
-        """Return a P for a curve that lacks a sample: between those tried, else above, else below; None without any."""
+        """Return one more P for a curve that needs it: between those tried, above or below them; or None."""
         between = [round((low * high) ** 0.5) for low, high in zip(tried, tried[1:])]
         wanted = [*between, 2 * tried[-1], tried[-1] + 1, tried[0] - 1]
         return next((p for p in wanted if p not in self.samples and self._may(p)), None)

@@ -55,7 +55,7 @@ class Clocks(list):
 
 @dataclass
 class Foreseen:
-    """What would happen. events: (time, "pull" or "push", worker, clock), as they are answered, and as they come.
+    """A predicted training. events: (time, "pull" or "push", worker, clock), in order of time.
 
     staleness: (worker, clock) of each push that is applied -> the updates done since its pull.
     """

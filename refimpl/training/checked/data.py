@@ -11,7 +11,7 @@ from refimpl.training.checked.written import FIELDS, Kept, checksum
 
 
 class CheckedData:
-    """A ``models.data.Data``. Local. Raises ValueError for what is not what it must be, naming step and microbatch."""
+    """A ``models.data.Data``. Local. Raises ValueError, with step and microbatch, if the data break the protocol."""
 
     def __init__(self, data):
         self.data, self.first = data, True

@@ -1,4 +1,4 @@
-"""A user's model, each answer looked at: what it asks for, what it returns, and whether it writes to what it is given.
+"""Check a user's model: the rows that it asks for, what it returns, and that it does not write into its arguments.
 
 What the training hands to a model is read-only. What stops no write (see ``written``) is compared in a session's first
 step, as that takes time; in every step the ends of a row gradient are, which is kept until the exchange.
@@ -157,7 +157,7 @@ class CheckedModel:
                              "copy, np.array(...)")
 
     def _keep(self, gradients, microbatch, given):
-        """Note row gradients, which are kept until the exchange: they lie where nothing else does."""
+        """Note row gradients, which are kept until the exchange. Nothing else may be stored in their memory."""
         for name, gradient in gradients.items():
             if not isinstance(gradient, RowGradient):
                 continue
@@ -171,9 +171,9 @@ class CheckedModel:
             self.row_gradients.append((name, microbatch, gradient, self._mark(gradient)))
 
     def _mark(self, gradient):
-        """Return what a row gradient is now: in the first step by checksum, else its first and last row.
+        """Return a mark of a row gradient's present values: a checksum in the first step, later its first and last row.
 
-        Who uses the arrays again changes these, too. On a GPU one would wait.
+        A model that uses the arrays again changes the mark. Arrays on a GPU are not read: that would wait for it.
         """
         parts = gradient.ids, gradient.rows
         if self.first:

@@ -224,7 +224,7 @@ class MeshStep:
 
 
 class OwnGradients:
-    """The gradients of one of this rank's microbatches, of what is not cut, as they become ready. Local to make.
+    """The gradients of one microbatch of this rank, for layers that are not cut, as they become ready. Local to make.
 
     mesh: the ``MeshStep``. Each exchange is given its variables' when all of them are there; of the rank's last
     microbatch it then begins.

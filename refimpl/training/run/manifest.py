@@ -136,7 +136,7 @@ def _check_content(manifest, step):
 
 
 def _read(path, remedy) -> Manifest:
-    """Return the manifest in a file, if it is of this format and as it was written."""
+    """Return the manifest in a file, if it has this format and has not been changed."""
     fields = read_json(path, dict, what="a checkpoint's manifest", remedy=remedy, most_bytes=MOST_BYTES)
     if "format" in fields and fields["format"] != FORMAT:
         raise ValueError(f"{path} has format {str(fields['format'])[:20]}: this version reads format {FORMAT}; resume "

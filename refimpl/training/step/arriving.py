@@ -1,4 +1,4 @@
-"""Values of a step as they come: rows in rounds, each fetched once; and mappings that wait for what is on its way."""
+"""The values of a step while they arrive: rows come in rounds, each row once. Mappings wait for values under way."""
 
 from collections.abc import Mapping
 from typing import Callable

@@ -35,7 +35,7 @@ class Job:
 
 
 class Background:
-    """Does jobs, one after the other, in a thread of its own. Collective: all ranks bring the same jobs.
+    """Runs jobs one after the other in a separate thread. Collective: all ranks give it the same jobs.
 
     Between ``start`` and ``finish`` the thread calls MPI, and no other thread of the rank may use the communicator.
 

@@ -99,7 +99,7 @@ class OverlappedStep:
             self._release(self.exchanges)
 
     def sums(self, error: BaseException | None):
-        """Yield lists of what this rank keeps of the sums (``ReducedGradient``), each once it is there. Collective.
+        """Yield lists of this rank's parts of the sums (``ReducedGradient``), each when it is complete. Collective.
 
         error: what the computation met. It ends all ranks here, unless everything had left before: then it is for the
         caller to tell them. The comm is free again when all lists are taken.

@@ -30,7 +30,7 @@ class OneLine:
 
 
 class Streams(OneLine):
-    """On a GPU: the stream of exchanges beside the one that a rank computes on. Local to make, used by two threads."""
+    """On a GPU: one stream for computing and one for exchanges. Local to make; two threads use it."""
 
     def __init__(self, cupy):
         self.cupy, self.exchanging = cupy, cupy.cuda.Stream(non_blocking=True)

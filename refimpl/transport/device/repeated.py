@@ -1,4 +1,4 @@
-"""Messages that are begun anew each time: what stands for persistent requests in a transport that has none."""
+"""Messages that start again at each call, for transports that have no persistent requests."""
 
 
 class Repeating:

@@ -77,7 +77,7 @@ class Owner:
         self.pulled[worker][name] = Pulled(at, np.array(self.updates[name][at]), values if self.keeps else None)
 
     def push(self, worker: int, gradients: dict):
-        """Take a worker's gradients, of what it pulled last; update what they bring about."""
+        """Take the gradients that a worker computed from its last pull; do the updates that follow from them."""
         self.record.append(worker)
         push = Push(worker, self.clocks[worker], self.seen[worker], gradients, self.pulled.pop(worker))
         self.clocks[worker] += 1

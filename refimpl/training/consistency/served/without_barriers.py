@@ -109,7 +109,7 @@ class WithoutBarriers:
         return worker.clock + (not self.serving.asked)
 
     def _cut(self):
-        """Tell all ranks that there is a cut. Rank 0 alone does, and not when it has told them of the end."""
+        """Tell all ranks that a cut begins. Only rank 0 does this, and not after it has announced the end."""
         if not self.cutting and len(self.done) < self.comm.size:
             self.cutting = True
             for rank in range(1, self.comm.size):
