@@ -24,14 +24,13 @@ class ElementTree(RowTree):
 
     def push(self, leaf, gradients):
         for name, tree in self.trees.items():
-            values = self.left_out[name, leaf]
-            if gradients is not None:
-                values += gradients[name]
-            values = values.reshape(-1)
-            places = self.picks.places(values)
-            rows = values[places].reshape(-1, 1)
-            values[places] = 0
-            tree.push(Node(0, leaf), RowGradient(places, rows))
+            values = self.left_out[name, leaf].reshape(-1)
+            gradient = np.zeros_like(values) if gradients is None else np.asarray(gradients[name]).reshape(-1)
+            values += gradient
+            places = self.picks.places(values, gradient)
+            sent = self.picks.sent(values[places])
+            values[places] -= sent
+            tree.push(Node(0, leaf), RowGradient(places, sent.reshape(-1, 1)))
 
 
 class MessageTree:
@@ -72,3 +71,25 @@ class MessageTree:
         """Return leaf -> its packed messages, and reset."""
         messages, self.messages = self.messages, {}
         return messages
+
+
+class WaitingTree:
+    """Dense gradients of this rank's microbatches, added to what these have left out, until all ranks encode. Local.
+
+    leaves: of this rank.  left_out: as an ``ElementTree``'s; who takes the leaves leaves in it what is left out then.
+    """
+
+    def __init__(self, variables, leaves):
+        self.left_out = {(v.name, leaf): np.zeros(v.shape, np.float32) for v in variables for leaf in leaves}
+        self.variables, self.waiting = list(variables), []
+
+    def push(self, leaf, gradients):
+        """Add a microbatch's gradients (name -> array); None for a microbatch without examples: zeros."""
+        for v in self.variables if gradients is not None else ():
+            self.left_out[v.name, leaf] += gradients[v.name]
+        self.waiting.append(leaf)
+
+    def take(self) -> list[int]:
+        """Return the pushed leaves, and reset."""
+        leaves, self.waiting = self.waiting, []
+        return leaves

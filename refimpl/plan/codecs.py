@@ -3,12 +3,13 @@
 import numpy as np
 
 from refimpl.collectives.prove import prove
-from refimpl.gradients.codecs import IDENTITY
+from refimpl.gradients.codecs import IDENTITY, codec_of
 from refimpl.plan.buckets import listed
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 
 KINDS = {"dense": False, "sparse": True}
-"""What stands for all variables of a kind, but for statistics, which are no gradients -> whether these are sparse."""
+"""What stands for all variables of a kind -> whether these are sparse. It leaves out statistics, which are no gradients,
+and variables that a codec would not make smaller (``Codec.fits``)."""
 
 
 def codecs_of(variables, asked: dict[str, str]) -> dict[str, str]:
@@ -21,9 +22,9 @@ def codecs_of(variables, asked: dict[str, str]) -> dict[str, str]:
         if word not in names and not any(v.sparse == KINDS.get(word) for v in variables):
             raise ValueError(f"--codec {word}={asked[word]}: the model has no such variables; say dense, sparse, or "
                              f"one of {listed(names)}")
-    by_kind = {v.name: IDENTITY if v.statistic else asked.get("sparse" if v.sparse else "dense", IDENTITY)
-               for v in variables}
-    return {name: asked.get(name, codec) for name, codec in by_kind.items()}
+    by_kind = {v.name: asked.get("sparse" if v.sparse else "dense", IDENTITY) for v in variables}
+    return {v.name: asked.get(v.name, IDENTITY if v.statistic or not codec_of(by_kind[v.name]).fits(v) else by_kind[v.name])
+            for v in variables}
 
 
 def encoded(plan: Plan) -> dict[str, str]:

@@ -11,14 +11,15 @@ from refimpl.strategies.columns import Columns
 from refimpl.strategies.dense_server import ServedDense
 from refimpl.strategies.elements import GatheredElements
 from refimpl.strategies.hot_rows import HotRows
+from refimpl.strategies.low_rank import LowRank
 from refimpl.strategies.messages import GatheredMessages
 from refimpl.strategies.reduce_scatter import ReduceScatter
 from refimpl.strategies.server import ServedRows
 
 # in the order in which the exchanges of a step begin: pulled variables first, and rows before dense variables
-for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, GatheredElements, GatheredMessages, ServedDense,
-                  ReduceScatter, Columns, Allreduce):
+for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, GatheredElements, GatheredMessages, LowRank,
+                  ServedDense, ReduceScatter, Columns, Allreduce):
     STRATEGIES[_strategy.name, _strategy.sparse] = _strategy
 
-__all__ = ["STRATEGIES", "Allreduce", "Columns", "GatheredElements", "GatheredMessages", "GatheredRows", "HotRows", "ReduceScatter",
-           "RowsAsDense", "ServedDense", "ServedRows"]
+__all__ = ["STRATEGIES", "Allreduce", "Columns", "GatheredElements", "GatheredMessages", "GatheredRows", "HotRows", "LowRank",
+           "ReduceScatter", "RowsAsDense", "ServedDense", "ServedRows"]

@@ -74,6 +74,10 @@ class Exchange:
         """Return (variable, microbatch) -> what a codec has left out of this rank's gradients so far. Local."""
         return {}
 
+    def common(self) -> dict:
+        """Return variable -> what its codec keeps from step to step, alike on all ranks. Local."""
+        return {}
+
     def formed(self) -> dict:
         """Return node -> name -> the sum of the added gradients, for the nodes that ``push`` sends. Local."""
         return self.gradients.formed()

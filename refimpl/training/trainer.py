@@ -98,6 +98,8 @@ class Trainer:
         for exchange in self.parameters.exchanges:
             for (name, v), left_out in exchange.residuals().items():
                 left_out[...] = arrays[key_of_residual(name, v)][...]
+        for key, array in self._sketches().items():
+            array[...] = arrays[key][...]
         if SCALE in self.common():
             self.mixed.loss_scale.scale, self.mixed.loss_scale.good = map(float, arrays[SCALE][...])
         self.found_in_flight = {key: arrays[key][...] for key in arrays if key.startswith(f"{FLIGHT}/")}
@@ -114,10 +116,14 @@ class Trainer:
                 for (name, v), left_out in exchange.residuals().items()}
 
     def common(self) -> dict:
-        """Return key -> array of what all ranks have alike: in mixed precision the scale, and good steps. Local."""
+        """Return key -> array of what all ranks have alike: codecs' sketches; the scale, and good steps. Local."""
         if self.options.precision is None:
-            return {}
-        return {SCALE: np.array([self.mixed.loss_scale.scale, self.mixed.loss_scale.good], np.float64)}
+            return self._sketches()
+        return self._sketches() | {SCALE: np.array([self.mixed.loss_scale.scale, self.mixed.loss_scale.good], np.float64)}
+
+    def _sketches(self) -> dict:
+        return {f"sketch/{name}": array for exchange in self.parameters.exchanges
+                for name, array in exchange.common().items()}
 
     @property
     def plan(self) -> Plan:

@@ -57,12 +57,23 @@ def test_picked_elements_travel_alike_under_every_architecture(options):
     check_codecs(plan, VARIABLES)
 
 
+def test_a_kind_leaves_out_what_low_rank_would_not_make_smaller():
+    plan = make_plan(VARIABLES, "ps", 4, 4, codec={"dense": "powersgd:2"})
+    assert encoded(plan) == {"weight": "powersgd:2"} and plan.strategies["weight"].name == "low-rank"
+    check_codecs(plan, VARIABLES)
+    with pytest.raises(ValueError, match="powersgd:2 sends 402 numbers for 'bias', which has 200: leave it out"):
+        check_codecs(make_plan(VARIABLES, "ps", 4, 4, codec={"bias": "powersgd:2"}), VARIABLES)
+    ring = make_plan(VARIABLES, "hybrid", 4, 4, codec={"dense": "powersgd:2"}, allreduce="ring")
+    with pytest.raises(ValueError, match="and --allreduce ring adds in another order"):
+        check_codecs(ring, VARIABLES)
+
+
 def test_where_picked_elements_do_not_fit_they_are_refused():
     plan = make_plan(VARIABLES, "hybrid", 4, 4, codec={"dense": "topk:0.01"})
     as_sums = plan.replaced({"weight": Allreduce(codec="topk:0.01")})
     with pytest.raises(ValueError, match="weight=topk:0.01: only the strategy elements carries"):
         check_codecs(as_sums, VARIABLES)
-    with pytest.raises(ValueError, match="strategy elements does not carry codec bf16: say topk:RATIO"):
+    with pytest.raises(ValueError, match="strategy elements does not carry codec bf16: say topk:RATIO or threshold:TAU or adacomp:BIN"):
         GatheredElements(codec="bf16").check(VARIABLES[1], 4)
 
 

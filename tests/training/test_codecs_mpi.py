@@ -12,13 +12,18 @@ from toys import SETTINGS, WORKS, Script, Scripted, answer, make_options, make_t
 from kernels import RowGradient
 from kernels.random import key_of
 from kernels.rows.definition import merge_rows
+from models import Variable
+from refimpl.gradients import leaves_of
 from refimpl.plain import hybrid
 from refimpl.plain.codecs import Integers, Rounded
 from refimpl.plain.level_codecs import QSGD, OneBit, TernGrad
+from refimpl.plain.power_sgd import compressed, first_q
 from refimpl.plain.residuals import Residuals
-from refimpl.plain.sparse_codecs import TopK
+from refimpl.plain.sparse_codecs import AdaComp, Threshold, TopK
 from refimpl.plain.tree import add_up, cover, sum_on
-from refimpl.strategies import GatheredElements
+from refimpl.plan.codecs import codecs_of
+from refimpl.plan.plan import Placement, Plan
+from refimpl.strategies import GatheredElements, LowRank
 from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
@@ -30,8 +35,9 @@ pytestmark = pytest.mark.mpi
 BOTH = {"dense": "bf16", "sparse": "fp16"}
 INTEGERS = {"dense": "integers:16", "sparse": "bf16"}
 PICKED = {"dense": "topk:0.1", "sparse": "bf16"}
-ALONE = [{"dense": codec, "sparse": "fp16"} for codec in ("onebit", "qsgd:7", "terngrad")]
-"""The sum of two such messages is none, so they travel by microbatch."""
+ALONE = [{"dense": codec, "sparse": "fp16"} for codec in ("onebit", "powersgd:2", "qsgd:7", "terngrad", "threshold:0.01",
+                                                            "adacomp:20")]
+"""Codecs that only one strategy carries. Messages of a fixed size come first."""
 WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
         "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
 
@@ -53,15 +59,28 @@ def integer_sum(gradients, name, step):
 
 
 FED_BACK = {"topk:0.1": lambda n: TopK(n, min(n, max(1, math.ceil(0.1 * n)))), "onebit": OneBit,
-            "qsgd:7": lambda n: QSGD(n, 7), "terngrad": TernGrad}
+            "qsgd:7": lambda n: QSGD(n, 7), "terngrad": TernGrad, "threshold:0.01": lambda n: Threshold(n, 0.01),
+            "adacomp:20": lambda n: AdaComp(n, 20), "powersgd:2": None}
 
 
 def fed_back_sum(kind, gradients, name, step, residuals):
     gradients = [np.asarray(g) for g in gradients]
+    if kind == "powersgd:2":
+        return low_rank_sum(gradients, name, residuals)
     codec = FED_BACK[kind](gradients[0].size)
     messages = [residuals.encode(codec, name, v, g.reshape(-1), key_of(0, "codec", step, name, v))
                 for v, g in enumerate(gradients)]
     return codec.decode(sum_on(1, messages, codec.merge)).reshape(gradients[0].shape)
+
+
+def low_rank_sum(gradients, name, residuals):
+    shape = gradients[0].shape
+    matrices = [g.reshape(-1, shape[-1]) + residuals.kept.get((name, v), np.float32(0)) for v, g in enumerate(gradients)]
+    q = residuals.kept.get(name)
+    total, residuals.kept[name], kept = compressed(
+        matrices, first_q(shape[-1], 2, Options().seed, name) if q is None else q, lambda parts: sum_on(1, parts, np.add))
+    residuals.kept.update(((name, v), left_out) for v, left_out in enumerate(kept))
+    return total.reshape(shape)
 
 
 def rounded_sum(codec, gradients, rows):
@@ -85,7 +104,7 @@ def plain(monkeypatch):
     form_nodes = hybrid.form_nodes
 
     def found(work, optimizer, kinds, **changes):
-        statistics = {v.name for v in WORKS[work][0]().variables if v.statistic}
+        codecs = codecs_of(WORKS[work][0]().variables, kinds)
         at_hand, residuals = iter(()), Residuals()
 
         class Encoded(hybrid.Hybrid):
@@ -96,7 +115,7 @@ def plain(monkeypatch):
 
         def nodes(first, gradients, add):
             name, step = next(at_hand)
-            if name in statistics:
+            if codecs[name] == "identity":
                 return form_nodes(first, gradients, add)
             return plain_sum(kinds, name, step, gradients, residuals)
 
@@ -152,8 +171,8 @@ def test_integers_have_one_answer_on_a_ring_too(comm, plain):
 @pytest.mark.parametrize("way", WAYS)
 def test_the_ledger_is_the_prediction(comm, way):
     for machines in (None, in_blocks(comm.size, 2)):
-        for kinds in (BOTH, INTEGERS, ALONE[0]):
-            check(comm, "toy", 7, {**WAYS[way], "codec": kinds}, machines)
+        for kinds in (BOTH, INTEGERS, *ALONE[:2]):
+            check(comm, "lm" if kinds in ALONE[1:] else "toy", 7, {**WAYS[way], "codec": kinds}, machines)
 
 
 @pytest.mark.parametrize("way", ["ps", "overlap"])
@@ -177,6 +196,26 @@ def test_picked_elements_take_8_bytes_each_and_what_is_left_out_is_kept(comm, wa
     assert all(array.any() for array in trainer.residuals().values())
 
 
+def test_a_matrix_of_low_rank_is_sent_whole_and_nothing_is_lost(comm):
+    draw, weight = np.random.default_rng(0), Variable("weight", (5, 8, 25))
+    strategy = LowRank(codec="powersgd:2")
+    plan = Plan("hybrid", comm.size, 7, "direct", (Placement("weight", strategy),), (tuple(range(comm.size)),))
+    exchange = strategy.exchange([(weight, strategy)], plan, Communicator.of(comm), 0, np, True)
+    exchange.open()
+    thin = draw.standard_normal((40, 2)) @ draw.standard_normal((2, 25))
+    for noise, bound in ((0, 1e-6), (1, 0.99)):
+        gradients = [(v * thin + noise * draw.standard_normal((40, 25))).astype(np.float32) for v in range(7)]
+        given = sum(gradients).astype(np.float64) + sum(np.concatenate(comm.allgather(
+            [a.reshape(40, 25) for a in exchange.residuals().values()] or [np.zeros((40, 25))])))
+        for v in leaves_of(comm.rank, comm.size, 7):
+            exchange.add(v, {"weight": gradients[v].reshape(weight.shape)})
+        [reduced] = exchange.push()
+        found = reduced.gradient.reshape(40, 25)
+        kept = comm.allreduce(sum(a.reshape(40, 25).astype(np.float64) for a in exchange.residuals().values()))
+        assert np.linalg.norm(found - given) <= bound * np.linalg.norm(given)
+        assert np.allclose(found + kept, given, atol=1e-5 * np.abs(given).max())
+
+
 @pytest.mark.mpi(min_size=2)
 def test_gradients_take_half_the_bytes(comm):
     def sent(**changes):
@@ -193,11 +232,12 @@ def test_gradients_take_half_the_bytes(comm):
 
 
 @pytest.mark.mpi(min_size=3)
-@pytest.mark.parametrize("codec", [BOTH, PICKED, ALONE[0]], ids=["rounded", "picked", "alone"])
-def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path, codec):
-    (model, data, _), path, everyone = WORKS["toy"], comm.bcast(tmp_path) / "run", Communicator.of(comm)
+@pytest.mark.parametrize("codec, work", [(BOTH, "toy"), (PICKED, "toy"), (ALONE[0], "toy"), (ALONE[1], "lm")],
+                         ids=["rounded", "picked", "alone", "low rank"])
+def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path, codec, work):
+    (model, data, _), path, everyone = WORKS[work], comm.bcast(tmp_path) / "run", Communicator.of(comm)
     chain = [(1, "hybrid"), (3, "reduce-scatter"), (2, "as-dense"), (3, "ps")]
-    options = make_options("toy", "adam", codec=codec)
+    options = make_options(work, "adam", codec=codec)
     whole = train(model(), data(), options=replace(options, steps=len(chain)), comm=MPI.COMM_SELF)
     for step, (count, way) in enumerate(chain, 1):
         if some := everyone.first(count):
@@ -207,7 +247,7 @@ def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path, code
             some.free()
         everyone.meet()
     message = refusal(comm, lambda: train(model(), data(), comm=comm, resume=path, options=replace(options, codec={})))
-    assert f"codec was {{'table': '{codec['sparse']}', 'weight': '{codec['dense']}'" in message
+    assert work == "lm" or f"codec was {{'table': '{codec['sparse']}', 'weight': '{codec['dense']}'" in message
     assert "and is now {}" in message
 
 

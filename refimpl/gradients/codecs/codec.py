@@ -38,6 +38,10 @@ class Codec:
     def check(self, variable, microbatches: int):
         """Raise ValueError, with a remedy, if it cannot encode the gradients of a variable in V microbatches."""
 
+    def fits(self, variable) -> bool:
+        """Return whether a kind's word, "dense", means this variable, too: messages are smaller than its gradients."""
+        return True
+
     def check_dense(self, variable):
         """Raise ValueError, with a remedy, unless a variable is dense, float32 and no statistic."""
         if variable.dtype != "float32" or variable.statistic or variable.sparse:

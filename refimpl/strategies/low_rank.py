@@ -1,0 +1,106 @@
+"""Strategy "low-rank" of dense variables: a replica on every rank; two thin matrices by allreduce, one after the other.
+
+    bytes in and out of a rank: 8 r (m + n) (N - 1) / N for a matrix (m, n)
+
+The codec ``powersgd`` selects it under every architecture. In plain: ``refimpl.plain.power_sgd``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.random import key_of, uniform
+from refimpl.collectives.running.allreduce import open_allreduce
+from refimpl.gradients import Arena, DenseTree, Layout, leaves_of
+from refimpl.gradients.residuals import WaitingTree
+from refimpl.plan.strategy import Strategy
+from refimpl.server import ReducedGradient, Shard
+from refimpl.strategies.allreduce import allreduce_bytes
+from refimpl.strategies.exchange import Replicas
+
+
+@dataclass(frozen=True)
+class LowRank(Strategy):
+    """The strategy in a plan. It has only a codec: all ranks keep the variable."""
+
+    name, sparse, automatic, only_encoded = "low-rank", False, False, True
+    label, colour, mark = "two thin matrices (allreduce)", "green", "P"
+    keys = (("allreduce", "dense"),)
+
+    @classmethod
+    def thin(cls, variables, codec) -> tuple[Layout, Layout]:
+        """Return the layouts of P, (m, r) each, and of Q, (n, r) each. Local."""
+        names, shapes = tuple(v.name for v in variables), [codec.matrix(v) for v in variables]
+        return tuple(Layout(names, tuple((shape[side], codec.r) for shape in shapes), "float32") for side in (0, 1))
+
+    @classmethod
+    def bytes_between(cls, placed, plan, touched):
+        """Those of both allreduces."""
+        first, second = (allreduce_bytes(layout, plan.schedule())
+                         for layout in cls.thin([variable for variable, _ in placed], placed[0][1].coding))
+        return {key: sum(found[key] for found in (first, second) if key in found) for key in {**first, **second}}
+
+    @classmethod
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
+        return LowRankExchange([variable for variable, _ in placed], placed[0][1].coding, plan, comm, seed, shared)
+
+
+class LowRankExchange(Replicas):
+    """Dense variables by thin matrices. Collective to use; see ``strategies.exchange.Exchange``.
+
+    q: name -> (n, r), with which the next step begins.  The host's arrays only: see ``plan.codecs.check_codecs``.
+    """
+
+    phase = "allreduce"
+
+    def __init__(self, variables: list, codec, plan, comm, seed: int, shared=True):
+        self.comm, self.variables, self.codec, self.shared = comm, list(variables), codec, shared
+        self.schedule, self.layouts = plan.schedule(), LowRank.thin(variables, codec)
+        self.values = Arena(Layout.of(variables)).fill({v.name: v.initial_value(seed) for v in variables})
+        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
+        self.gradients = WaitingTree(variables, leaves_of(comm.rank, comm.size, plan.microbatches))
+        self.q = {name: (uniform(key_of(seed, "power sgd", name), n * r) - 0.5).astype(np.float32).reshape(n, r)
+                  for name, (n, r) in zip(self.layouts[1].names, self.layouts[1].shapes)}
+
+    def open(self):
+        self.sums = []
+        for layout in self.layouts:
+            run = open_allreduce(self.schedule, self.comm, layout.size, np.empty(0, np.float32), "allreduce",
+                                 layout.overlaps, self.shared, self.channel)
+            homes = {node.first_leaf: Arena(layout, flat=slot)
+                     for node, slot in zip(self.schedule.inputs[self.comm.rank], run.slots)}
+            self.sums.append((run, DenseTree(layout, np, homes)))
+
+    def dense(self):
+        return self.values.views
+
+    def residuals(self):
+        return self.gradients.left_out
+
+    def common(self):
+        return self.q
+
+    def held(self):
+        return []
+
+    def push(self):
+        waiting = [(leaf, {v.name: self.gradients.left_out[v.name, leaf].reshape(self.codec.matrix(v))
+                           for v in self.variables}) for leaf in self.gradients.take()]
+        p = {name: self.codec.orthonormal(total) for name, total in self._sum(
+            0, [(leaf, {name: m @ self.q[name] for name, m in of.items()}) for leaf, of in waiting]).items()}
+        thin = self._sum(1, [(leaf, {name: m.T @ p[name] for name, m in of.items()}) for leaf, of in waiting])
+        for name, total in thin.items():
+            self.q[name][...] = total
+        for _, of in waiting:
+            for name, m in of.items():
+                m[...] = m - p[name] @ (p[name].T @ m)
+        return [ReducedGradient(self.shards[v.name], None, (p[v.name] @ self.q[v.name].T).reshape(v.shape),
+                                self.comm.rank == 0) for v in self.variables]
+
+    def _sum(self, which, leaves) -> dict:
+        """Return name -> the sum over all ranks of what each leaf has. Collective."""
+        run, tree = self.sums[which]
+        for leaf, arrays in leaves:
+            tree.push(leaf, arrays)
+        tree.take()
+        return Arena(tree.layout, flat=run()).views

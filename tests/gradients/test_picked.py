@@ -1,0 +1,69 @@
+"""Codecs pick what the plain ones pick; what they leave out is what they were given, less what they send, to the bit."""
+
+import numpy as np
+import pytest
+
+from models import Variable
+from refimpl.gradients import ElementTree, Node
+from refimpl.gradients.codecs import codec_of
+from refimpl.plain.sparse_codecs import AdaComp, Threshold, TopK
+
+WEIGHT = Variable("weight", (30, 7))
+
+
+@pytest.mark.parametrize("ratio", [0.001, 0.01, 0.1, 0.5, 0.999, 1.0])
+def test_places_are_those_of_the_plain_codec(ratio):
+    codec, rng = codec_of(f"topk:{ratio}"), np.random.default_rng(0)
+    for n in (0, 1, 2, 50, 333):
+        k = codec.count(n)
+        assert min(n, 1) <= k <= n and k - 1 < ratio * n or n == 0
+        for values in (rng.standard_normal(n), rng.integers(-2, 3, n), np.zeros(n)):  # many are equal, or all
+            values = values.astype(np.float32)
+            places = codec.places(values, None)
+            assert places.dtype == np.int64 and len(places) == k
+            assert np.array_equal(places, TopK(n, k).chosen(values, None))
+
+
+@pytest.mark.parametrize("text, plain", [("threshold:1.5", lambda n: Threshold(n, 1.5)), ("adacomp:50", AdaComp),
+                                         ("adacomp:7", lambda n: AdaComp(n, 7))])
+def test_elements_are_those_of_the_plain_codec(text, plain):
+    codec, rng = codec_of(text), np.random.default_rng(0)
+    for n in (1, 2, 50, 333):
+        for values, gradient in (rng.standard_normal((2, n)), rng.integers(-2, 3, (2, n)), np.zeros((2, n))):
+            values, gradient = values.astype(np.float32), gradient.astype(np.float32)
+            places = codec.places(values, gradient)
+            assert places.dtype == np.int64 and np.array_equal(places, plain(n).chosen(values, gradient))
+            assert codec.sent(values[places]).tobytes() == plain(n).values(values[places]).tobytes()
+            assert len(places) <= codec.count(n)
+    assert len(codec.places(np.zeros(0, np.float32), np.zeros(0, np.float32))) == 0
+
+
+@pytest.mark.parametrize("text", ["topk:0.05", "threshold:1.5", "adacomp:10"])
+def test_nothing_is_lost(text):
+    tree, rng = ElementTree([WEIGHT], codec_of(text), [0]), np.random.default_rng(1)
+    for step in range(4):
+        before, gradient = tree.left_out["weight", 0].copy(), rng.standard_normal((30, 7)).astype(np.float32)
+        tree.push(0, {"weight": gradient} if step != 2 else None)  # a microbatch without examples sends what waits
+        ((node, sent),) = tree.take()["weight"]
+        whole = np.zeros(210, np.float32)
+        whole[sent.ids] = sent.rows[:, 0]
+        given = before + gradient if step != 2 else before
+        assert node == Node(0, 0) and (len(sent) == 11 if text == "topk:0.05" else 0 < len(sent) < 210)
+        left_out = tree.left_out["weight", 0]
+        assert (given - whole.reshape(30, 7)).tobytes() == left_out.tobytes()
+        assert text == "threshold:1.5" or (whole.reshape(30, 7) + left_out).tobytes() == given.tobytes()
+
+
+@pytest.mark.parametrize("text", ["topk:0", "topk:-1", "topk:1.5", "topk:nan", "topk:many", "topk:"])
+def test_a_ratio_that_means_nothing_is_refused(text):
+    with pytest.raises(ValueError, match="give a ratio above 0 and up to 1, e.g. topk:0.01"):
+        codec_of(text)
+
+
+@pytest.mark.parametrize("text, words", [
+    ("threshold:0", "give a step above 0"), ("threshold:inf", "give a step"), ("threshold:x", "give a step"),
+    ("adacomp:0", "give the elements of a bin"), ("adacomp:-3", "give the elements"), ("powersgd:0", "give a rank from 1"),
+    ("powersgd:65", "to 64"), ("powersgd:", "e.g. powersgd:2")])
+def test_a_parameter_that_means_nothing_is_refused(text, words):
+    with pytest.raises(ValueError, match=words):
+        codec_of(text)
