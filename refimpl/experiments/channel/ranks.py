@@ -88,8 +88,14 @@ def main(comm, ways: list[str], sizes: list[int], turns: dict[str, int], address
     return found
 
 
+def _nixl(*arguments):
+    from refimpl.experiments.bench.peers.nixl_tensors import Puts  # NIXL is seldom installed
+
+    return Puts(*arguments)
+
+
 def _block(comm, way, size, turns, address):
-    make = {"MPI two-sided": OverMessages, "gRPC": grpc_tensors.Calls, "gRPC stream": grpc_tensors.Stream}
+    make = {"MPI two-sided": OverMessages, "NIXL": _nixl, "gRPC": grpc_tensors.Calls, "gRPC stream": grpc_tensors.Stream}
     over = make.get(way, OverChannel)(comm, way if way in WAYS else address, size // 8)
     tensor, times = np.arange(size // 8, dtype=np.float64), []
     comm.meet("a block of turns")

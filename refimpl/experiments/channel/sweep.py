@@ -9,12 +9,13 @@ from refimpl.experiments.cluster.description import address
 from refimpl.pictures.lines import Line, plot_lines
 
 WORK = "refimpl.experiments.channel.ranks:main"
-SIZES = [8 << 3 * i for i in range(8)] + [64 << 20]
-"""Bytes: 8 to 16 MiB, eight times as many each, and 64 MiB."""
 QUICK = [8, 64 << 10, 4 << 20]
+"""Bytes for which the goals are."""
+SIZES = sorted([*(8 << 3 * i for i in range(8)), *QUICK[1:], 64 << 20])
+"""Bytes: 8 to 16 MiB, eight times as many each, those of QUICK, and 64 MiB."""
 COPIES = (
     "Copies of a tensor by Python code, beside those of MPI, gRPC and the kernel: shared 1, into the slot; landing 1, "
-    "into the message; rma none; MPI's persistent message 1; gRPC 1, into bytes.",
+    "into the message; rma none; MPI's persistent message 1; NIXL 1, into registered memory; gRPC 1, into bytes.",
     "What differs from the paper: it measured InfiniBand's hardware, TensorFlow in C++, and trainings end to end.",
 )
 
@@ -24,7 +25,9 @@ def study(part: str, quick: bool) -> Finding:
     if find_spec("grpc") is None:
         raise ValueError("the channel is measured beside gRPC, and grpcio is not installed: pip install grpcio, or "
                          "refimpl's extra grpc")
-    network, sizes, ways = part == "network", QUICK if quick else SIZES, PARTS[part]
+    network, sizes, ways = part == "network", QUICK if quick else SIZES, list(PARTS[part])
+    if not network and find_spec("nixl"):
+        ways.insert(-2, "NIXL")
     turns = {size: max(2, min(100, (16 << 20 if network else 256 << 20) // size) // (5 if quick else 1))
              for size in sizes}
     wanted = {"ways": ways, "sizes": sizes, "turns": turns, "address": address(1) if network else "127.0.0.1"}

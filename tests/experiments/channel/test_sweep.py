@@ -17,6 +17,14 @@ def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
     assert all(way in (tmp_path / "out" / "channel-machine.svg").read_text() for way in PARTS["machine"])
 
 
+def test_nixl_takes_part_on_one_machine_where_it_is_installed(monkeypatch):
+    pytest.importorskip("grpc")
+    pytest.importorskip("nixl")
+    monkeypatch.setattr(sweep, "QUICK", SMALL)
+    table = sweep.study("machine", quick=True).tables[0]
+    assert table.columns[5:8] == ["NIXL", "gRPC", "gRPC stream"] and table.columns[-1] == "NIXL: x gRPC"
+
+
 @pytest.mark.thorough
 def test_between_machines_nothing_beats_the_line(cluster, monkeypatch):
     pytest.importorskip("grpc")
