@@ -28,7 +28,7 @@ from mpi4py import MPI
 from refimpl.transport.abort import AbortMessages
 from refimpl.transport.communicator import Communicator
 from refimpl.transport.errors import CollectiveError, CutOff, PeerDied, silent_peer
-from refimpl.transport.job.supervisor import alive, outlived, told
+from refimpl.transport.job.supervisor import alive, outlived, silence_allowed, told
 from refimpl.transport.machines import Machines
 from refimpl.transport.messages import MpiMessages
 from refimpl.transport.waiting import CHECK_SECONDS, Waiter, keep_for_ever
@@ -43,8 +43,9 @@ POLL_SECONDS = 50e-6
 SIGNS = 8
 """The number of signs of life that a waiting rank gives within the time-out."""
 
-PATIENCE = 2
-"""Ranks wait this number of time-outs for each other. By then a silent rank has been ended."""
+PATIENCE = 3
+"""Ranks wait this number of time-outs for each other. By then a silent rank has been ended, or MPI has missed its
+heartbeats: it allows the next rank twice the time of the first."""
 
 
 class SurvivingCommunicator(Communicator):
@@ -56,7 +57,7 @@ class SurvivingCommunicator(Communicator):
     """
 
     def __init__(self, mpi, machines, timeout: float, starters: tuple[int, ...] | None = None):
-        super().__init__(mpi, machines, PATIENCE * timeout)
+        super().__init__(mpi, machines, PATIENCE * max(timeout, silence_allowed()))
         self.signs = _SignsOfLife(timeout, math.inf if starters is None else 0.0)
         self.waiter = _Waiter(self.rank, self.timeout, _AbortMessages(mpi, self.signs))
         self.host_transport = _Messages(mpi, self.waiter)
@@ -78,9 +79,9 @@ class SurvivingCommunicator(Communicator):
     def agreed(self, done: bool) -> bool:
         """Return whether all ranks live and are done: the same on every living rank. Collective over these.
 
-        Raises SilentPeer after the time-out, and Aborted after another rank's abort message.
+        Raises SilentPeer after the time-out, anew after each death, and Aborted after an abort message.
         """
-        self.signs.next, flag = 0.0, np.array([done], np.intc)
+        self.signs.next, flag, dead = 0.0, np.array([done], np.intc), 0
         self.signs.give()  # a rank that is stopped after its first agreement, before any exchange, must be missed
         try:
             request = self.mpi.Iagree(flag)
@@ -88,7 +89,9 @@ class SurvivingCommunicator(Communicator):
             while not request.Test():
                 now = time.monotonic()
                 if now - since > self.timeout:
-                    raise silent_peer(self.rank, self.timeout, [], "the agreement that a step is done")
+                    before, dead, since = dead, self.mpi.Get_failed().Get_size(), now
+                    if dead == before:
+                        raise silent_peer(self.rank, self.timeout, [], "the agreement that a step is done")
                 if now - checked > CHECK_SECONDS:
                     checked = now
                     with suppress(MPI.Exception):  # none comes over what has been revoked

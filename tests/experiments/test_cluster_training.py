@@ -2,6 +2,8 @@
 
 import json
 import re
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -106,3 +108,17 @@ def test_a_machine_that_is_cut_off_ends_the_training_with_words_on_every_rank():
     # a rank that waits for rank 1 keeps the other one waiting, too, who then names both
     assert {late for rank, late in said if rank != "1"} <= {"rank 1", "ranks 0, 1", "ranks 1, 2"}, job.stderr
     assert dict(said)["1"] in ("ranks 0, 2", "rank 0", "rank 2"), job.stderr  # whoever it awaited
+
+
+def test_when_a_rank_has_died_the_others_begin_a_new_account(monkeypatch):
+    cards = count(0, 10)
+    monkeypatch.setattr(account, "card_bytes", lambda: (next(cards), 0))
+    all_ranks, living = (SimpleNamespace(agree=lambda: None, ledger=SimpleNamespace(total=lambda _: 100))
+                         for _ in range(2))
+    trainer = SimpleNamespace(step=0, comm=all_ranks, options=SimpleNamespace(consistency="asynchronous"))
+    found = account.Account(all_ranks)
+    for _ in range(2):
+        with found.step(trainer):
+            trainer.step += 1
+        all_ranks.agree, trainer.comm = None, living  # MPI has revoked the first one
+    assert found.comm is living and found.steps == 1 and found.card.tolist() == [10, 0]

@@ -31,6 +31,7 @@ class Account:
     """Bytes (sent, received) of this machine over the steps of a training: ``train(..., watch=account.step)``.
 
     Of a training without barriers, or its replay, many steps are done inside one watch: no step's formula is checked.
+    When a rank has died the others begin a new account.
     """
 
     def __init__(self, comm: Communicator):
@@ -41,6 +42,8 @@ class Account:
     @contextmanager
     def step(self, trainer):
         """Count the step, or the steps, that are done inside. Collective."""
+        if trainer.comm is not self.comm:  # the old one is of no use any more: MPI has revoked it
+            Account.__init__(self, trainer.comm)
         before, begin = card_bytes(), trainer.step
         self.comm.agree()  # nobody begins before all have looked
         yield

@@ -119,10 +119,17 @@ def watch_heartbeats(seconds: float):
     """Let Open MPI report a rank that is no longer ``alive`` and that no process can end. Local; before MPI is loaded.
 
     A rank sends heartbeats whenever it calls MPI. (A thread of MPI's own could send them, but has crashed in MPI_Init.)
+    One rank misses them, and must tell all others: Open MPI's daemons, to which it is left otherwise, have not done so.
     """
     silence = SILENCE * seconds + START_SECONDS
-    for name, value in {"": "true", "_timeout": silence, "_period": silence / 8}.items():
-        os.environ.setdefault(f"OMPI_MCA_mpi_ft_detector{name}", str(value))
+    for name, value in {"detector": "true", "detector_timeout": silence, "detector_period": silence / 8,
+                        "propagator_with_rbcast": "true"}.items():
+        os.environ.setdefault(f"OMPI_MCA_mpi_ft_{name}", str(value))
+
+
+def silence_allowed() -> float:
+    """Return the seconds without a heartbeat after which Open MPI takes a rank for dead; 0: there are none. Local."""
+    return float(os.environ.get("OMPI_MCA_mpi_ft_detector_timeout", 0))
 
 
 def end_with(parent: int):
