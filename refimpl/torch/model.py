@@ -15,6 +15,7 @@ import torch
 from kernels import array_module
 from models.frameworks.declared import declared
 from models.frameworks.trees import examples_in
+from refimpl.torch.alone import refuse_other
 from refimpl.torch.bound import Bound, Unchanged, evaluating, own_statistics, statistics_of
 from refimpl.torch.mean import refuse_mean
 from refimpl.torch.memory import refuse_shared
@@ -110,6 +111,8 @@ class TorchModel:
                 gradients[name] = tables[name].gradient(gradient, lambda rows: to_array(rows, xp))
             elif name not in gradients:
                 gradients[name] = to_array(gradient, xp)
+        if self.calls == 1:
+            refuse_other(self.bound, total, gradients, dense, needed, rows, batch)
         _carry_on(batch, given, xp)
         return float(loss.detach()) if xp.__name__ == "numpy" else to_array(loss, xp), gradients
 
