@@ -8,6 +8,25 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+PATIENCE = 180_000
+"""Milliseconds. On a busy machine a page took longer than playwright's half minute."""
+
+
+class PatientBrowser:
+    """A Chromium whose pages wait for PATIENCE."""
+
+    def __init__(self, chromium):
+        self.chromium = chromium
+
+    def _patient(self, opened):
+        opened.set_default_timeout(PATIENCE)
+        return opened
+
+    def new_context(self, **how):
+        return self._patient(self.chromium.new_context(**how))
+
+    def new_page(self, **how):
+        return self._patient(self.chromium.new_page(**how))
 
 
 @pytest.fixture(scope="session")
@@ -28,5 +47,5 @@ def browser():
             chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         except sync_api.Error as problem:
             pytest.skip(f"{program} does not start here: {str(problem).splitlines()[0]}")
-        yield chromium
+        yield PatientBrowser(chromium)
         chromium.close()
