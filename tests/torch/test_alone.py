@@ -1,4 +1,4 @@
-"""The first microbatch is compared with PyTorch alone: what no other check sees is refused, with the variable's name."""
+"""The first microbatch is compared with PyTorch alone: what no other check sees is refused, with its variable."""
 
 import pytest
 import torch
