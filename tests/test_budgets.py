@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5716,
+    "kernels": 5835,
     "models": 6102,
     "refimpl/*.py": 194,
     "refimpl/cli": 2644,
@@ -22,11 +22,11 @@ BUDGETS = {
     "refimpl/conformance": 8095,
     "refimpl/enclosure": 1068,
     "refimpl/experiments": 7222,
-    "refimpl/gradients": 1140,
+    "refimpl/gradients": 1138,
     "refimpl/jax": 440,
     "refimpl/notebook": 1813,
     "refimpl/pictures": 2054,
-    "refimpl/plain": 4233,
+    "refimpl/plain": 4234,
     "refimpl/plan": 2868,
     "refimpl/server": 766,
     "refimpl/strategies": 1749,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1993,
     "refimpl/training": 7487,
     "refimpl/transport": 4100,
-    "tests": 44129,
+    "tests": 44170,
 }
 
 

@@ -57,8 +57,9 @@ class OneBit(LevelCodec):
     def encode(self, gradient, residual, key):
         """Return (signs, (mean of those below 0, mean of the others))."""
         v = gradient + residual
-        parts = v[v < 0], v[v >= 0]
-        means = np.array([part.mean(dtype=np.float64) if part.size else 0 for part in parts], np.float32)
+        parts = v[~(v >= 0)], v[v >= 0]  # what is not a number is in the first, so that its mean is none, too
+        means = np.array([np.add.accumulate(part, dtype=np.float64)[-1] / part.size if part.size else 0
+                          for part in parts], np.float32)
         return self.pack((v >= 0).astype(np.int64)), means
 
     def values(self, levels, scales):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from kernels import levels
 from refimpl.gradients.codecs.codec import Codec
 
 
@@ -28,24 +29,22 @@ class Levels(Codec):
         return -(-elements * self.bits // 8) + 4 * self.scales
 
     def levels(self, values, key: int):
-        """Return the level of each element, (n,) uint8 or bool, and the scales. values: (n,) float32."""
+        """Return the level of each element, (n,) uint8, and the scales. values: (n,) float32."""
         raise NotImplementedError
 
-    def values(self, levels, scales):
-        """Return what levels, (n,) uint8, and scales stand for: (n,) float32."""
+    def table(self, scales):
+        """Return what each level stands for: (2^bits,) float32. scales: (scales,) float32."""
         raise NotImplementedError
 
     def pack(self, values, key: int, message):
         """Write the message of ``values``, (n,) float32, to (message_bytes(n),) uint8. key: of its random numbers."""
-        levels, scales = self.levels(values, key)
-        if self.bits > 1:
-            levels = np.unpackbits(levels[:, None], axis=1, count=self.bits, bitorder="little")
-        message[:-4 * self.scales] = np.packbits(levels)
+        found, scales = self.levels(values, key)
+        levels.pack(found, self.bits, message[:-4 * self.scales])
         message[-4 * self.scales:] = np.asarray(scales, np.float32).view(np.uint8)
 
     def unpack(self, message, elements: int):
         """Return what a message stands for, (n,) float32, n = ``elements``."""
-        levels = np.unpackbits(message[:-4 * self.scales], count=elements * self.bits)
-        if self.bits > 1:
-            levels = np.packbits(levels.reshape(elements, self.bits), axis=1, bitorder="little")[:, 0]
-        return self.values(levels, np.frombuffer(message[-4 * self.scales:].tobytes(), np.float32))
+        out = np.empty(elements, np.float32)
+        scales = np.frombuffer(message[-4 * self.scales:].tobytes(), np.float32)
+        levels.look_up(message[:-4 * self.scales], self.bits, self.table(scales), out)
+        return out

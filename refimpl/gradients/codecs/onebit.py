@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernels.levels import encode_signs
 from refimpl.gradients.codecs.levels import Levels
 
 
@@ -16,10 +17,8 @@ class OneBit(Levels):
 
     name, feedback, scales = "onebit", True, 2
 
-    def levels(self, values, key):
-        signs = values >= 0
-        means = [part.mean(dtype=np.float64) if part.size else 0 for part in (values[~signs], values[signs])]
-        return signs, means
+    def pack(self, values, key, message):
+        message[-8:] = encode_signs(values, message[:-8]).view(np.uint8)
 
-    def values(self, levels, scales):
-        return scales[levels]
+    def table(self, scales):
+        return scales

@@ -40,7 +40,7 @@ class QSGD(Levels):
         levels = np.minimum(np.floor(exact + uniform(key, len(wide))).astype(np.int64), self.s)
         return (2 * levels + (values < 0)).astype(np.uint8), [norm]
 
-    def values(self, levels, scales):
-        possible = np.arange(2 << self.s.bit_length())
+    def table(self, scales):
+        possible = np.arange(1 << self.bits)
         whole = np.where(possible & 1, -(possible >> 1), possible >> 1).astype(np.float32)
-        return (whole * (scales[0] / np.float32(self.s)))[levels]
+        return whole * (scales[0] / np.float32(self.s))

@@ -1,0 +1,24 @@
+"""Gradients of a few levels an element, packed without gaps: signs and their means, or any levels."""
+
+from kernels.levels import definition, fast
+
+
+def encode_signs(values, packed):
+    """Write the signs of float32 values, (n,) NumPy, to ``packed``, (⌈n/8⌉,) uint8; return the means. Local.
+
+    See ``definition.encode_signs``.
+    """
+    return fast.encode_signs(values, packed)
+
+
+def pack(levels, bits, packed):
+    """Write levels, (n,) uint8 NumPy, of ``bits`` bits each to ``packed``, (⌈n bits/8⌉,) uint8. Local."""
+    fast.pack(levels, bits, packed)
+
+
+def look_up(packed, bits, table, out):
+    """Write table[level], float32, of each packed level to ``out``, (n,) float32, NumPy. Local."""
+    fast.look_up(packed, bits, table, out)
+
+
+__all__ = ["definition", "encode_signs", "look_up", "pack"]
