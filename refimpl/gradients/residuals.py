@@ -27,9 +27,14 @@ class ElementTree(RowTree):
             values = self.left_out[name, leaf].reshape(-1)
             gradient = np.zeros_like(values) if gradients is None else np.asarray(gradients[name]).reshape(-1)
             values += gradient
-            places = self.picks.places(values, gradient)
-            sent = self.picks.sent(values[places])
-            values[places] -= sent
+            if np.isfinite(values).all():
+                places = self.picks.places(values, gradient)
+                sent = self.picks.sent(values[places])
+                values[places] -= sent
+            else:  # kept back, it would never be seen; sent, it ends the training
+                places = np.flatnonzero(~np.isfinite(values))
+                sent = values[places]
+                values[places] = 0
             tree.push(Node(0, leaf), RowGradient(places, sent.reshape(-1, 1)))
 
 

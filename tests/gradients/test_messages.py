@@ -58,3 +58,13 @@ def test_what_is_left_out_is_what_was_given_less_what_is_sent(text):
 def test_a_parameter_that_means_nothing_is_refused(text, words):
     with pytest.raises(ValueError, match=words):
         codec_of(text)
+
+
+@pytest.mark.parametrize("text", ["onebit", "terngrad", "qsgd:7"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_not_hidden(text, bad):
+    codec, values = codec_of(text), np.array([1, -2, bad, 3], np.float32)
+    message = np.empty(codec.message_bytes(4), np.uint8)
+    codec.pack(values, 1, message)
+    assert not np.isfinite(codec.unpack(message, 4)).all()

@@ -67,3 +67,13 @@ def test_a_ratio_that_means_nothing_is_refused(text):
 def test_a_parameter_that_means_nothing_is_refused(text, words):
     with pytest.raises(ValueError, match=words):
         codec_of(text)
+
+
+@pytest.mark.parametrize("text", ["topk:0.05", "threshold:1.5", "adacomp:10"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_sent(text, bad):
+    tree, gradient = ElementTree([WEIGHT], codec_of(text), [0]), np.ones((30, 7), np.float32)
+    gradient[3, 2] = bad
+    tree.push(0, {"weight": gradient})
+    ((_, sent),) = tree.take()["weight"]
+    assert sent.ids.tolist() == [23] and not np.isfinite(sent.rows).any()
