@@ -10,18 +10,27 @@ This uses private names of Numba (tested from 0.61 to 0.68). If a later Numba la
 process. The start is then slower; nothing else changes.
 """
 
+import contextlib
 import hashlib
+import time
 from pathlib import Path
 
 import llvmlite
 import numba
 
 try:
+    import fcntl
+except ImportError:  # Windows: each process compiles
+    fcntl = None
+
+try:
     from numba.core.caching import IndexDataCacheFile
+    from numba.core.compiler_lock import global_compiler_lock
 except ImportError:
     IndexDataCacheFile = object
 
 HERE = Path(__file__).parent
+SECONDS_TO_WAIT = 60.0  # for another process that compiles the same function: it may have been stopped
 NAMEABLE = all(hasattr(IndexDataCacheFile, name) for name in ("_save_data", "_load_data"))
 """Whether this Numba lets files be named."""
 
@@ -72,10 +81,13 @@ def compiled(function=None, keep=True, **options):
 
     keep: whether to keep machine code on disk. It is False for functions that are inlined or that have no file.
     options: further options of ``njit``. Use it for every kernel of this package, and for nothing else.
+
+    Processes that need the same function at the same time compile it once: one compiles, the others wait and load.
     """
     if function is None:
         return lambda given: compiled(given, keep, **options)
-    options = {"nogil": True, "error_model": "numpy", **options}
+    # no_cfunc_wrapper: nothing calls a kernel from C, and the wrapper is a tenth of the compilation
+    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     kernel = numba.njit(**options)(function)
     if keep and NAMEABLE and hasattr(kernel, "_cache"):  # no _cache: compilation is off (NUMBA_DISABLE_JIT)
         kept = numba.njit(cache=True, **options)(function)
@@ -98,11 +110,41 @@ def _named(kernel) -> bool:
         cache._cache_file = _NamedFiles(cache.cache_path, cache._impl.filename_base)
     except AttributeError:
         return False
+    compile_or_load, held = kernel.compile, Path(cache.cache_path, f"{cache._impl.filename_base}-{SOURCES}.nbl")
+
+    def compile_once(signature):
+        with global_compiler_lock, _locked(held):  # in this order: another thread may compile what calls this
+            return compile_or_load(signature)
+
+    kernel.compile = compile_once
     return True
 
 
+def _locked(path):
+    """Return a file on which this process holds the lock; whoever closes it, or ends, gives the lock back.
+
+    A process waits for another SECONDS_TO_WAIT at most, and not at all where files cannot be written or locked. While a
+    kernel is compiled, the kernels that it calls are locked, too. No kernel calls itself, so no circle of waits arises.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "a")
+    except OSError:  # a read-only installation
+        return contextlib.nullcontext()
+    end = time.monotonic() + SECONDS_TO_WAIT
+    while fcntl and time.monotonic() < end:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            time.sleep(0.01)
+        except OSError:  # a file system without locks
+            break
+    return file
+
+
 def _remove_files_of_other_sources():
-    for path in (*HERE.rglob("__pycache__/*.nb[ci]"), *HERE.rglob("__pycache__/*.ptx")):
+    for path in (*HERE.rglob("__pycache__/*.nb[cil]"), *HERE.rglob("__pycache__/*.ptx")):
         if (CUDA_SOURCES if path.suffix == ".ptx" else SOURCES) not in path.name:
             try:
                 path.unlink(missing_ok=True)

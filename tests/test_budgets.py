@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5835,
+    "kernels": 5883,
     "models": 6102,
     "refimpl/*.py": 194,
     "refimpl/cli": 2644,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1993,
     "refimpl/training": 7487,
     "refimpl/transport": 4100,
-    "tests": 44190,
+    "tests": 44211,
 }
 
 

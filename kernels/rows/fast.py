@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernels.arrays import read_only
 from kernels.compiled import compiled
 from kernels.rows.gradient import RowGradient
 
@@ -11,7 +12,7 @@ NOT_INCREASING = "the ids of a row gradient do not increase strictly: make it wi
 
 
 def aggregate_rows(ids, rows) -> RowGradient:
-    destination, unique = _destinations(ids)
+    destination, unique = _destinations(read_only(ids))
     total = np.empty((len(unique), rows.shape[1]), rows.dtype)
     _scatter(destination, rows, total)
     return RowGradient(unique, total)
@@ -19,7 +20,7 @@ def aggregate_rows(ids, rows) -> RowGradient:
 
 def unique_ids(ids):
     """See ``definition.unique_ids``: a radix sort, many times as fast as np.unique."""
-    return _destinations(ids)[1]
+    return _destinations(read_only(ids))[1]
 
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
@@ -75,7 +76,10 @@ def _sorted_order(ids):
 
 @compiled
 def _destinations(ids):
-    """Return (destination, unique): row i is added to total[destination[i]]; the first is written to ~destination."""
+    """Return (destination, unique): row i is added to total[destination[i]]; the first is written to ~destination.
+
+    ids: read-only, as a model's own are and others need not be, so that one version of this is compiled and not two.
+    """
     n = len(ids)
     if n == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)

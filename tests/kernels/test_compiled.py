@@ -1,11 +1,13 @@
 """Compiled kernels on disk: reused while nothing changes, never used when a file that a kernel calls has changed."""
 
+import fcntl
 import importlib
 import pkgutil
 import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,8 +69,27 @@ def test_a_caller_is_compiled_anew_when_what_it_calls_has_changed(package):
     assert run(package) == (20, 1), "a second signature must leave the first alone"
     write(package, OURS, 2)
     assert run(package) == (30, 0)
-    left = [path.name for path in package.rglob("*.nb[ci]")]
-    assert len(left) == 2, f"files of other sources must be removed, there are {left}"
+    left = [path.name for path in package.rglob("*.nb[cil]")]
+    assert len(left) == 4, f"files of other sources must be removed, there are {left}"
+
+
+def test_processes_that_need_a_function_together_compile_it_once(package):
+    write(package, OURS, 1)
+    with ThreadPoolExecutor() as pool:
+        assert sorted(pool.map(run, [package] * 3)) == [(20, 0), (20, 1), (20, 1)]
+
+
+def test_a_process_waits_for_the_one_that_compiles_but_not_for_ever(package):
+    (package / "__init__.py").write_text("import kernels.compiled as c; c.SECONDS_TO_WAIT = 0.5")
+    write(package, OURS, 1)
+    assert run(package) == (20, 0)
+    locks = [open(path) for path in package.rglob("*.nbl")]
+    assert len(locks) == 2  # of the caller, and of what it calls
+    for lock in locks:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as a process would that was stopped while it compiles
+    assert run(package, "1.5") == (25, 0)
+    for lock in locks:
+        lock.close()
 
 
 @pytest.mark.thorough
