@@ -15,13 +15,13 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 5883,
-    "models": 6102,
+    "models": 6103,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2644,
+    "refimpl/cli": 2645,
     "refimpl/collectives": 4906,
     "refimpl/conformance": 8095,
     "refimpl/enclosure": 1068,
-    "refimpl/experiments": 7222,
+    "refimpl/experiments": 7331,
     "refimpl/gradients": 1143,
     "refimpl/jax": 440,
     "refimpl/notebook": 1813,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1993,
     "refimpl/training": 7487,
     "refimpl/transport": 4100,
-    "tests": 44211,
+    "tests": 44232,
 }
 
 

@@ -45,6 +45,7 @@ WORKLOADS = {
     "warm-up": Workload("warm-lm", "lm", _sizes(200, 4, 8, 4, 20), dict(streams=2, window=4)),
     "step": Workload("step", "lm", PRESETS["small"], dict(streams=64)),
     "training": RACED,
+    "channel": TINY,
     "gpu": Workload("gpu", "lm", _sizes(100_000, 512, 2048, 512, 8192), dict(streams=128, window=20)),
 }
 

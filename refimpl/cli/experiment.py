@@ -31,7 +31,8 @@ ABOUT = {
               "allocations of at most 5 GPUs; 3 over machines"),
     "channel": ("a tensor channel beside gRPC and MPI's messages",
                 "Send tensors of 8 B to 64 MiB through a tensor channel, by MPI's messages and by gRPC, on one machine "
-                "and between two emulated ones.", "three sizes, few turns"),
+                "and between two emulated ones; count what a step of the language model calls over each channel.",
+                "three sizes, few turns, 4 ranks"),
     "compression": ("encoded gradients beside float32 and PyTorch's hooks",
                     "Train with encoded gradients, with float32 and with PyTorch's fp16 and PowerSGD hooks in turns on "
                     "emulated machines: the parts of a step, and bytes until a held-out loss.", "one rate, few steps"),
@@ -95,7 +96,7 @@ def _parts(given):
 
 def _study(name, part, quick):
     """Return the findings of a part. It has its own module, or a module that takes the part's name."""
-    module = {"channel": "sweep", "compression": "study", "svm": "study",
+    module = {"channel": part if part == "step" else "sweep", "compression": "study", "svm": "study",
               "trees": part if part == trees.PACKETS else "study"}.get(name, part)
     study = importlib.import_module(f"refimpl.experiments.{name}.{module}").study
     return study(quick) if module == part else study(part, quick)

@@ -1,7 +1,8 @@
 """A tensor channel beside gRPC and MPI's messages: the time of a tensor that its reader adds up, by size."""
 
 PARTS = {"machine": ("shared", "rma", "landing", "MPI two-sided", "gRPC", "gRPC stream"),
-         "network": ("rma", "landing", "MPI two-sided", "gRPC", "gRPC stream")}
+         "network": ("rma", "landing", "MPI two-sided", "gRPC", "gRPC stream"),
+         "step": ("none", "shared", "landing", "rma")}
 """Part of the report -> the ways that are measured there."""
 HEAD = """# A tensor channel, beside gRPC
 

@@ -17,6 +17,17 @@ def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
     assert all(way in (tmp_path / "out" / "channel-machine.svg").read_text() for way in PARTS["machine"])
 
 
+def test_a_step_sends_as_many_tensors_as_messages(tmp_path):
+    """Calls and messages are counted anew in each run: what goes through slots no longer goes through MPI."""
+    assert main(["experiment", "channel", "--quick", "--only", "step", "--output", str(tmp_path / "out")]) == 0
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]]
+            for line in (tmp_path / "out" / "report.md").read_text().splitlines() if line.startswith("| ")]
+    counts = {row[0]: [float(cell.replace(",", "")) for cell in row[1:]] for row in rows if row[0] in PARTS["step"]}
+    assert set(counts) == set(PARTS["step"])
+    assert len({count[4] for count in counts.values()}) == 1 and counts["none"][2] > 0 == counts["none"][3]
+    assert all(counts[way][3] > 0 and counts[way][2] < counts["none"][2] for way in ("shared", "landing", "rma"))
+
+
 def test_nixl_takes_part_on_one_machine_where_it_is_installed(monkeypatch):
     pytest.importorskip("grpc")
     pytest.importorskip("nixl")

@@ -1,0 +1,80 @@
+"""A step of the language model over each channel, on machines of two ranks: what a rank calls, and what it sends."""
+
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+
+from models.registry import workloads_for
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+from refimpl.transport.channel.choice import over_channel
+from refimpl.transport.machines import machines_of
+from refimpl.transport.messages import MpiMessages, MpiPrepared
+
+STEPS, WARM = 6, 2
+WAITING = {"pause", "progress", "completed", "test_some", "go_on", "_leave", "_come", "is_free", "has_come",
+           "next_has_come", "sleep", "wait_for_number", "check_alive", "following", "test", "advance", "late"}
+"""Functions that a rank calls again and again while it waits: how often depends on how busy the cores are."""
+
+
+class StepCalls:
+    """Count the calls of Python functions, and messages, in a ``with`` block. Local.
+
+    frames: function -> calls.  requests: sends and receives that were handed to MPI, of one rank.
+    """
+
+    def __init__(self):
+        self.frames, self.requests = Counter(), 0
+
+    def _note(self, frame, event, _):
+        if event == "call":
+            self.frames[frame.f_code.co_name] += 1
+        elif event == "return" and frame.f_code is MpiMessages.start.__code__:
+            self.requests += len(frame.f_locals["requests"])
+        elif event == "return" and frame.f_code is MpiPrepared.start.__code__:
+            self.requests += len(frame.f_locals["self"].requests)
+
+    def __enter__(self):
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_):
+        sys.setprofile(None)
+
+    def row(self, steps: int) -> list[float]:
+        """Return a step's (calls that do not wait, calls, requests, tensors written into slots)."""
+        comprehensions = ("<listcomp>", "<genexpr>", "<lambda>")  # in which one polls, too
+        busy = sum(n for name, n in self.frames.items() if name not in WAITING and name not in comprehensions)
+        return [n / steps for n in (busy, sum(self.frames.values()), self.requests, self.frames["write"])]
+
+
+def main(comm, ways: list[str], ranks: int, rounds: int) -> dict:
+    """Return way -> [calls, calls with waits, messages, tensors, milliseconds] of each round. Collective.
+
+    ranks: of each machine, as if there were a network between them.  Means over ranks; seconds are the slowest rank's.
+    """
+    comm = Communicator(comm.mpi, machines_of(np.arange(comm.size) // ranks), 300.0)
+    (workload,), found = workloads_for("channel"), {way: [] for way in ways}
+    for way in ways * rounds:
+        with over_channel(comm, way):
+            trainer = Trainer.open(workload.make_model(), workload.make_data(comm.size),
+                                   Options(architecture="hybrid", device="cpu", overlap=False), comm)
+            for _ in range(WARM):
+                trainer.train_step()
+            comm.meet("a block of steps")
+            begin = time.perf_counter()
+            for _ in range(STEPS):
+                trainer.train_step()
+            seconds = (time.perf_counter() - begin) / STEPS
+            comm.meet("steps that are counted")
+            with StepCalls() as calls:
+                for _ in range(STEPS):
+                    trainer.train_step()
+            comm.meet("the end of a block")
+        everyone = comm.gather_numbers([*calls.row(STEPS), 1e3 * seconds], "what was counted")
+        busy, calls_in_all, requests, tensors = everyone[:, :4].mean(axis=0).tolist()
+        found[way].append([busy, calls_in_all, requests / 2, tensors, float(everyone[:, 4].max())])
+    return found
