@@ -50,29 +50,31 @@ class Memory:
         """
         comm, variables = parameters.comm, parameters.variables
         held = {v.name: [part for part in self.parts if part.name == v.name] for v in variables}
-        told = comm.share_text(json.dumps({v.name: [
+        told = comm.share_text(json.dumps([[states.size for states in self.states], {v.name: [
             [_told(part.rows) for part in held[v.name]],
-            [_told(kept.rows) for kept in parameters.exchange_of[v.name].kept(v.name)]] for v in variables}))
-        told = [json.loads(text) for text in told]
+            [_told(kept.rows) for kept in parameters.exchange_of[v.name].kept(v.name)]] for v in variables}]))
+        sizes, told = zip(*map(json.loads, told))
         ways = {v.name: _Ways(comm, v, *zip(*(theirs[v.name] for theirs in told))) for v in variables}
-        states = self._states(comm)
+        states = self._states(comm, sizes)
         if any(way.lost for way in ways.values()) or any(f"carry/{v}/" not in states for v in range(microbatches)):
             return None
+        coming = {key_of_array(name, slot): _Coming(comm.rank, ways[name], [part.arrays[slot] for part in held[name]])
+                  for name, slot in slots}
+        for kind in ("rows", "dense"):
+            some = [each for each in coming.values() if each.kind == kind]
+            comm.exchange([message for each in some for message in each.sends()],
+                          [message for each in some for message in each.receives()], PHASE, kind)
         carried = {key: array for key, array in states.items() if not key.endswith("/")}
-        return carried | {key_of_array(name, slot): ways[name].bring(
-            [part.arrays[slot] for part in held[name]]) for name, slot in slots}
+        return carried | {key: each.whole() for key, each in coming.items()}
 
-    def _states(self, comm) -> dict:
-        """Return "carry/V/NAME" -> array, of all microbatches. Collective."""
-        count = max(comm.gather_numbers([len(self.states)], "the states of microbatches")[:, 0])
-        mine = self.states + [np.empty(0, np.uint8)] * (count - len(self.states))
-        sizes = comm.gather_numbers([states.size for states in mine], "the states of microbatches")
-        boxes = [(rank, np.empty(size, np.uint8)) for rank in range(comm.size) if rank != comm.rank
-                 for size in sizes[rank]]
-        comm.exchange([(rank, states, {"": states.size}) for rank in range(comm.size) if rank != comm.rank
-                       for states in mine], [(rank, box, {"": box.size}) for rank, box in boxes], PHASE, "control")
+    def _states(self, comm, sizes) -> dict:
+        """Return "carry/V/NAME" -> array, of all microbatches. sizes: of what each rank has. Collective."""
+        others = [rank for rank in range(comm.size) if rank != comm.rank]
+        boxes = [(rank, np.empty(size, np.uint8)) for rank in others for size in sizes[rank]]
+        comm.exchange([(rank, states, {"": states.size}) for rank in others for states in self.states],
+                      [(rank, box, {"": box.size}) for rank, box in boxes], PHASE, "control")
         found = {}
-        for states in [*mine, *(box for _, box in boxes)]:
+        for states in [*self.states, *(box for _, box in boxes)]:
             found |= load(states.tobytes()) if states.size else {}
         return found
 
@@ -82,35 +84,51 @@ def _told(rows) -> list | None:
 
 
 class _Ways:
-    """Which rank sends which rows of a variable to which rank. Local, but for ``bring``.
+    """Which rank sends which rows of a variable to which rank. Local.
 
     held, wanted: the ranges of each part, by rank.
+    leave[r]: where rows for rank r are among those that this rank has.  come[r]: where among those that it is to keep
+    rows from rank r belong.  lost: whether nobody has some rows.
     """
 
     def __init__(self, comm, variable, held, wanted):
-        self.comm, self.variable, self.rows = comm, variable, variable.shape[0] if variable.shape else 1
-        self.held, self.wanted = ([np.concatenate([np.empty(0, np.int64), *(
+        self.variable, self.rows = variable, variable.shape[0] if variable.shape else 1
+        held, wanted = ([np.concatenate([np.empty(0, np.int64), *(
             rows_of(ranges and [range(*r) for r in ranges], self.rows) for ranges in parts)]) for parts in by_rank]
             for by_rank in (held, wanted))
-        self.givers = givers(self.rows, self.held, self.wanted)
-        self.lost = any((giver < 0).any() for giver in self.givers)
-
-    def bring(self, arrays) -> Whole:
-        """Return the rows that this rank is to keep. arrays: of its parts, one slot of each. Collective."""
-        me, width, dtype = self.comm.rank, prod(self.variable.shape[1:]), self.variable.dtype
-        table = np.concatenate([np.empty((0, width), dtype), *(array.reshape(-1, width) for array in arrays)])
+        from_whom = givers(self.rows, held, wanted)
+        self.lost = any((giver < 0).any() for giver in from_whom)
         place = np.full(self.rows, -1)
-        place[self.held[me]] = np.arange(len(self.held[me]))
-        result, name = np.empty((len(self.wanted[me]), width), dtype), self.variable.name
-        boxes, sends, kind = {}, [], "rows" if self.variable.sparse else "dense"
-        for rank in range(self.comm.size):
-            leaving = table[place[self.wanted[rank][self.givers[rank] == me]]]
-            if rank == me:
-                result[self.givers[me] == me] = leaving
-                continue
-            sends.append((rank, leaving, {name: leaving.size}))
-            boxes[rank] = np.empty((np.count_nonzero(self.givers[me] == rank), width), dtype)
-        self.comm.exchange(sends, [(r, box, {name: box.size}) for r, box in boxes.items()], PHASE, kind)
-        for rank, box in boxes.items():
-            result[self.givers[me] == rank] = box
-        return Whole(result, self.wanted[me], self.rows, self.variable.shape)
+        place[held[comm.rank]] = np.arange(len(held[comm.rank]))
+        self.leave = [place[ids[giver == comm.rank]] for ids, giver in zip(wanted, from_whom)]
+        self.come = [np.flatnonzero(from_whom[comm.rank] == rank) for rank in range(comm.size)]
+        self.wanted = wanted[comm.rank]
+
+
+class _Coming:
+    """One slot of a variable, on its way. Local: the caller exchanges the messages. arrays: of this rank's parts."""
+
+    def __init__(self, me: int, ways: _Ways, arrays):
+        width, dtype = prod(ways.variable.shape[1:]), ways.variable.dtype
+        self.me, self.ways, self.kind = me, ways, "rows" if ways.variable.sparse else "dense"
+        self.table = np.concatenate([np.empty((0, width), dtype), *(array.reshape(-1, width) for array in arrays)])
+        self.boxes = {rank: np.empty((len(places), width), dtype)
+                      for rank, places in enumerate(ways.come) if rank != me}
+
+    def sends(self) -> list:
+        """Return what this rank sends, as ``exchange`` takes it."""
+        return [self._message(rank, self.table[self.ways.leave[rank]]) for rank in self.boxes]
+
+    def receives(self) -> list:
+        """Return what this rank receives, as ``exchange`` takes it."""
+        return [self._message(rank, box) for rank, box in self.boxes.items()]
+
+    def whole(self) -> Whole:
+        """Return the rows that this rank is to keep, when all have come."""
+        ways, result = self.ways, np.empty((len(self.ways.wanted), *self.table.shape[1:]), self.table.dtype)
+        for rank, box in (self.boxes | {self.me: self.table[ways.leave[self.me]]}).items():
+            result[ways.come[rank]] = box
+        return Whole(result, ways.wanted, ways.rows, ways.variable.shape)
+
+    def _message(self, rank, rows):
+        return rank, rows, {self.ways.variable.name: rows.size}
