@@ -51,6 +51,16 @@ SLIPS = [  # set, answer, test, what the solution says, what a student says inst
     ("problems_14", "cache", "least-test", "max(cache,", "min(cache,", "rows are enough, you say"),
     ("problems_14", "ranks", "ranks-test", "(ranks - 1) * message) if ranks > 1 else 0.0", "(ranks - 1) * message)",
      "1 ranks are best, you say 3"),
+    ("problems_15", "largest", "feedback-test", "(-abs(whole[i]), i))[:k]\n        sent", "(-whole[i], i))[:k]\n        sent",
+     "send [1], not [0]"),
+    ("problems_15", "largest", "feedback-test", "i: whole[i] for", "i: gradient[i] for", "is there, you send"),
+    ("problems_15", "largest", "first-test", "residual, step = [0] * len(gradient), 0", "residual, step = [0] * len(gradient), 1",
+     "in step 5, you say 6"),
+    ("problems_15", "whole", "scale-test", "2 ** (bits - 1) - 1", "2 ** bits - 1", "is above 127"),
+    ("problems_15", "whole", "scale-test", "V * round(", "round(", "is above 127"),
+    ("problems_15", "whole", "total-test", "/ common for", "// common for", "entry 0"),
+    ("problems_15", "chance", "chance-test", "(number - below) * L", "Fraction(1, 2)", "the expectation is 13/12"),
+    ("problems_15", "chance", "chance-test", "if part:", "if True:", "a sum that cannot happen"),
     ("problems_14", "ranks", "ranks-test", "return min(", "return max(", "ranks are best, you say"),
 ]
 
