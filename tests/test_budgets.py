@@ -14,8 +14,8 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5883,
-    "models": 6103,
+    "kernels": 5895,
+    "models": 6107,
     "refimpl/*.py": 194,
     "refimpl/cli": 2645,
     "refimpl/collectives": 4906,

@@ -155,6 +155,18 @@ def state_of(label, alpha, c):
     return GROWS if (alpha == 0.0) == (label > 0.0) else SHRINKS
 
 
+@compiled
+def set_states(state, y, place, numbers, alpha, c, rank, size):
+    """Write the states of those samples ``numbers`` whose number modulo ``size`` is ``rank``.
+
+    state, y: of each place.  place: of the sample rank + k size, for each k.  alpha: of all samples.
+    """
+    for number in numbers:
+        if number % size == rank:
+            at = place[number // size]
+            state[at] = state_of(y[at], alpha[number], c)
+
+
 @compiled(fastmath={"nnan", "nsz"})  # minima of several samples at once; the sign of a zero does not matter
 def find_ends(errors, state, ids, stop):
     """Return (F, id) of the smallest error whose α y can grow, and of the largest error whose α y can shrink.

@@ -79,5 +79,4 @@ class BlockSolver(Solver):
         changed = np.flatnonzero(changes)
         self.cache.add_to(self.samples.error, members[changed].tolist(), changes[changed])
         self.alpha[members] = weights
-        for number in members[changed].tolist():
-            self.samples.set_alpha(number, self.alpha[number], self.options.c)
+        self.samples.set_states(members[changed], self.alpha, self.options.c)

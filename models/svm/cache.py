@@ -1,8 +1,19 @@
 """A cache of kernel rows, least recently used first out. A row: K of a sample with each of this rank's samples."""
 
+import mmap
+
 import numpy as np
 
 from kernels.svm import fast
+
+
+def _in_small_pages(rows: int, columns: int):
+    """Return an array whose memory Linux gives page by page, as it is written: (rows, columns) float64.
+
+    ``np.empty`` asks for huge pages. To find some hundreds of them, Linux moved other memory for up to 2 s.
+    """
+    memory = mmap.mmap(-1, max(8 * rows * columns, 1))
+    return np.frombuffer(memory, np.float64, rows * columns).reshape(rows, columns)
 
 
 class RowCache:
@@ -14,7 +25,7 @@ class RowCache:
 
     def __init__(self, samples, count: int, capacity: int):
         self.samples, self.store, self.evaluations = samples, samples.store, 0
-        self.vectors, self.rows = self.store.shelf(capacity), np.empty((capacity, len(samples)))
+        self.vectors, self.rows = self.store.shelf(capacity), _in_small_pages(capacity, len(samples))
         self.lengths, self.own = np.zeros(capacity, np.int64), np.empty(capacity)
         self.slots: dict[int, int] = {}
         self.here = np.zeros(count, bool)

@@ -26,10 +26,6 @@ class Samples:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def holds(self, number: int) -> bool:
-        """Return whether this rank has the sample."""
-        return number % self.size == self.rank
-
     def vector(self, number: int):
         """Return the features of one of this rank's samples."""
         return self.store.vector(self.place_of(number))
@@ -38,11 +34,9 @@ class Samples:
         """Return where one of this rank's samples now stands."""
         return int(self.place[number // self.size])
 
-    def set_alpha(self, number: int, alpha: float, c: float):
-        """Set a sample's weight, if this rank has the sample."""
-        if self.holds(number):
-            place = self.place_of(number)
-            self.state[place] = fast.state_of(self.y[place], alpha, c)
+    def set_states(self, numbers, alpha, c: float):
+        """Set what the weights of those samples can do that this rank has. alpha: (n,), the weights of all samples."""
+        fast.set_states(self.state, self.y, self.place, np.asarray(numbers), alpha, c, self.rank, self.size)
 
     def deactivate(self, places, cache):
         """Move the samples at these rising places behind the active ones, also in the cache's rows."""

@@ -177,7 +177,7 @@ class Solver:
         for (n, sign), limit in zip(changes, room):
             end = self.options.c if sign * self.labels[n] > 0 else 0.0
             self.alpha[n] = end if step == limit else self.alpha[n] + sign * self.labels[n] * step
-            self.samples.set_alpha(n, self.alpha[n], self.options.c)
+        self.samples.set_states((i, j), self.alpha, self.options.c)
         self.iterations += 1
 
     def _reconstruct(self):
