@@ -77,6 +77,10 @@ class MessageTree:
         messages, self.messages = self.messages, {}
         return messages
 
+    def held(self) -> list:
+        """Return no arrays: a message is its own."""
+        return []
+
 
 class WaitingTree:
     """Dense gradients of this rank's microbatches, added to what these have left out, until all ranks encode. Local.
@@ -98,3 +102,7 @@ class WaitingTree:
         """Return the pushed leaves, and reset."""
         leaves, self.waiting = self.waiting, []
         return leaves
+
+    def held(self) -> list:
+        """Return no arrays: what is left out stays."""
+        return []

@@ -15,8 +15,8 @@ from refimpl.gradients import Arena, Layout
 from refimpl.gradients.codecs import IDENTITY, codec_of
 from refimpl.plan.codecs import scale_bytes
 from refimpl.plan.strategy import Strategy
-from refimpl.server import ReducedGradient, Shard
-from refimpl.strategies.exchange import Replicas
+from refimpl.server import ReducedGradient
+from refimpl.strategies.exchange import DenseReplicas
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,14 @@ def allreduce_bytes(layout: Layout, schedule) -> dict:
     return dict(total)
 
 
-class AllreduceExchange(Replicas):
+class AllreduceExchange(DenseReplicas):
     """Dense variables by allreduce. Collective to use; see ``strategies.exchange.Exchange``."""
 
     phase = "allreduce"
 
     def __init__(self, variables: list, codec, schedule, comm, seed: int, xp=np, shared=True, leaves: int = 0):
-        layout, self.codec, self.seed, self.leaves = Layout.of(variables), codec, seed, leaves
-        self.comm, self.variables, self.schedule, self.xp, self.shared = comm, list(variables), schedule, xp, shared
-        self.values = Arena(layout, xp).fill({v.name: v.initial_value(seed) for v in variables})
-        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
+        self.keep(variables, comm, seed, xp)
+        self.codec, self.leaves, self.schedule, self.xp, self.shared = codec, leaves, schedule, xp, shared
 
     def open(self):
         layout, codec = self.values.layout.encoded(self.codec), self.codec
@@ -80,9 +78,6 @@ class AllreduceExchange(Replicas):
         self.gradients = self.dense_tree(layout, self.xp, codec, self.leaves, homes)
         room = codec.room(self.values.flat)
         self.decoded = dict.fromkeys(self.shards) if room is None else Arena(self.values.layout, flat=room).views
-
-    def dense(self):
-        return self.values.views
 
     def begin(self):
         self.allreduce.begin()

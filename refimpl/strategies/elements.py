@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels import RowGradient
-from refimpl.gradients import Arena, ElementTree, Layout, cover, leaves_of
+from refimpl.gradients import ElementTree, cover, leaves_of
 from refimpl.plan.cost import INDEX
 from refimpl.plan.strategy import Strategy
-from refimpl.server import ReducedGradient, Shard
+from refimpl.server import ReducedGradient
 from refimpl.strategies.allgather import GatheredRowsExchange
+from refimpl.strategies.exchange import EncodedReplicas
 
 PLACE = np.dtype(np.int32)
 
@@ -51,28 +52,20 @@ class GatheredElements(Strategy):
                                         comm, seed)
 
 
-class GatheredElementsExchange(GatheredRowsExchange):
+class GatheredElementsExchange(EncodedReplicas, GatheredRowsExchange):
     """Dense variables by the elements that a codec picks. Collective to use; see ``strategies.exchange.Exchange``.
 
     leaves: V.  The host's arrays only: see ``plan.codecs.check_codecs``.
     """
 
     def __init__(self, variables: list, codec, leaves: int, comm, seed: int):
-        self.comm, self.variables = comm, list(variables)
-        self.values = Arena(Layout.of(variables)).fill({v.name: v.initial_value(seed) for v in variables})
-        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
+        self.keep(variables, comm, seed)
         self.gradients = ElementTree(variables, codec, leaves_of(comm.rank, comm.size, leaves))
         self.codec = self.gradients.codec
         self.nodes = [cover(leaves_of(r, comm.size, leaves)) for r in range(comm.size)]
 
     def pull(self, needs, phase="pull"):
         return {}
-
-    def dense(self):
-        return self.values.views
-
-    def residuals(self):
-        return self.gradients.left_out
 
     def _leaving(self, gradient):
         return RowGradient(gradient.ids.astype(PLACE), gradient.rows)

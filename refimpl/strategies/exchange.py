@@ -6,9 +6,11 @@ and updates the variable. So the mathematics cannot depend on the strategy (I3).
 
 from typing import Any, Callable, Iterator
 
+import numpy as np
+
 from kernels.random import key_of
 from models import Variable
-from refimpl.gradients import DenseTree, RowTree, ScaledTree
+from refimpl.gradients import Arena, DenseTree, Layout, RowTree, ScaledTree
 from refimpl.server import Holding, ReducedGradient, Shard
 from refimpl.strategies.blocks import table_shape
 
@@ -131,3 +133,23 @@ class Replicas(Exchange):
 
     def kept(self, name):
         return [Holding(self.shards[name], None, alone=False)]
+
+
+class DenseReplicas(Replicas):
+    """The base class of exchanges of replicated dense variables: their values lie in one arena."""
+
+    def keep(self, variables, comm, seed: int, xp=np):
+        """Give the variables their initial values. Local."""
+        self.comm, self.variables, self.seed = comm, list(variables), seed
+        self.values = Arena(Layout.of(variables), xp).fill({v.name: v.initial_value(seed) for v in variables})
+        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
+
+    def dense(self):
+        return self.values.views
+
+
+class EncodedReplicas(DenseReplicas):
+    """The base class of those whose tree keeps what its codec leaves out of each microbatch's gradients."""
+
+    def residuals(self):
+        return self.gradients.left_out

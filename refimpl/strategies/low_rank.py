@@ -14,9 +14,9 @@ from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.gradients import Arena, DenseTree, Layout, leaves_of
 from refimpl.gradients.residuals import WaitingTree
 from refimpl.plan.strategy import Strategy
-from refimpl.server import ReducedGradient, Shard
+from refimpl.server import ReducedGradient
 from refimpl.strategies.allreduce import allreduce_bytes
-from refimpl.strategies.exchange import Replicas
+from refimpl.strategies.exchange import EncodedReplicas
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class LowRank(Strategy):
         return LowRankExchange([variable for variable, _ in placed], placed[0][1].coding, plan, comm, seed, shared)
 
 
-class LowRankExchange(Replicas):
+class LowRankExchange(EncodedReplicas):
     """Dense variables by thin matrices. Collective to use; see ``strategies.exchange.Exchange``.
 
     q: name -> (n, r), with which the next step begins.  The host's arrays only: see ``plan.codecs.check_codecs``.
@@ -54,10 +54,9 @@ class LowRankExchange(Replicas):
     phase = "allreduce"
 
     def __init__(self, variables: list, codec, plan, comm, seed: int, shared=True):
-        self.comm, self.variables, self.codec, self.shared = comm, list(variables), codec, shared
+        self.keep(variables, comm, seed)
+        self.codec, self.shared = codec, shared
         self.schedule, self.layouts = plan.schedule(), LowRank.thin(variables, codec)
-        self.values = Arena(Layout.of(variables)).fill({v.name: v.initial_value(seed) for v in variables})
-        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
         self.gradients = WaitingTree(variables, leaves_of(comm.rank, comm.size, plan.microbatches))
         self.q = {name: (uniform(key_of(seed, "power sgd", name), n * r) - 0.5).astype(np.float32).reshape(n, r)
                   for name, (n, r) in zip(self.layouts[1].names, self.layouts[1].shapes)}
@@ -71,17 +70,8 @@ class LowRankExchange(Replicas):
                      for node, slot in zip(self.schedule.inputs[self.comm.rank], run.slots)}
             self.sums.append((run, DenseTree(layout, np, homes)))
 
-    def dense(self):
-        return self.values.views
-
-    def residuals(self):
-        return self.gradients.left_out
-
     def common(self):
         return self.q
-
-    def held(self):
-        return []
 
     def push(self):
         waiting = [(leaf, {v.name: self.gradients.left_out[v.name, leaf].reshape(self.codec.matrix(v))

@@ -13,11 +13,11 @@ from operator import iadd
 import numpy as np
 
 from kernels.random import key_of
-from refimpl.gradients import Arena, Layout, MessageTree, Node, TreeSum, leaves_of
+from refimpl.gradients import MessageTree, Node, TreeSum, leaves_of
 from refimpl.plan.strategy import Strategy
-from refimpl.server import ReducedGradient, Shard
+from refimpl.server import ReducedGradient
 from refimpl.server.rounds import ahead
-from refimpl.strategies.exchange import Replicas
+from refimpl.strategies.exchange import EncodedReplicas
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class GatheredMessages(Strategy):
                                         comm, seed)
 
 
-class GatheredMessagesExchange(Replicas):
+class GatheredMessagesExchange(EncodedReplicas):
     """Dense variables by the messages of all microbatches. Collective to use; see ``strategies.exchange.Exchange``.
 
     leaves: V.  The host's arrays only: see ``plan.codecs.check_codecs``.
@@ -55,22 +55,11 @@ class GatheredMessagesExchange(Replicas):
     phase = "allgather"
 
     def __init__(self, variables: list, codec, leaves: int, comm, seed: int):
-        self.comm, self.variables, self.seed = comm, list(variables), seed
-        self.values = Arena(Layout.of(variables)).fill({v.name: v.initial_value(seed) for v in variables})
-        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
+        self.keep(variables, comm, seed)
         self.leaves = [leaves_of(r, comm.size, leaves) for r in range(comm.size)]
         self.gradients = MessageTree(variables, codec, self.leaves[comm.rank],
                                      lambda name, leaf: key_of(seed, "codec", self.step, name, leaf))
         self.bytes = {v.name: codec.message_bytes(v.size) for v in variables}
-
-    def dense(self):
-        return self.values.views
-
-    def residuals(self):
-        return self.gradients.left_out
-
-    def held(self):
-        return []
 
     def push(self):
         taken = self.gradients.take()

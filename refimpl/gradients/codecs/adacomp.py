@@ -20,9 +20,7 @@ class AdaComp(Picked):
 
     @classmethod
     def of(cls, parameter):
-        if not parameter.isdecimal() or not 1 <= int(parameter[:9]) < 10**8:
-            raise ValueError(f"codec {cls.name}:{parameter[:20]}: give the elements of a bin, e.g. adacomp:50")
-        return cls(int(parameter))
+        return cls(cls.whole(parameter, 10**8 - 1, "the elements of a bin, e.g. adacomp:50"))
 
     def places(self, values, gradient):
         if not len(values):

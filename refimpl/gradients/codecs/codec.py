@@ -35,6 +35,13 @@ class Codec:
         """Return the codec with the parameter after the colon. Raises ValueError, which lists the valid ones."""
         raise ValueError(f"codec {cls.name} has no parameter {parameter[:20]!r}: leave it out")
 
+    @classmethod
+    def whole(cls, parameter: str, most: int, wanted: str) -> int:
+        """Return a parameter that is a whole number from 1 to ``most``. Raises ValueError, which says what is wanted."""
+        if not parameter.isdecimal() or len(parameter) > 9 or not 1 <= int(parameter) <= most:
+            raise ValueError(f"codec {cls.name}:{parameter[:20]}: give {wanted}")
+        return int(parameter)
+
     def check(self, variable, microbatches: int):
         """Raise ValueError, with a remedy, if it cannot encode the gradients of a variable in V microbatches."""
 

@@ -26,9 +26,7 @@ class PowerSGD(Codec):
 
     @classmethod
     def of(cls, parameter):
-        if not parameter.isdecimal() or not 1 <= int(parameter[:9]) <= MOST_RANKS:
-            raise ValueError(f"codec {cls.name}:{parameter[:20]}: give a rank from 1 to {MOST_RANKS}, e.g. powersgd:2")
-        return cls(int(parameter))
+        return cls(cls.whole(parameter, MOST_RANKS, f"a rank from 1 to {MOST_RANKS}, e.g. powersgd:2"))
 
     def check(self, variable, microbatches):
         self.check_dense(variable)

@@ -24,9 +24,7 @@ class QSGD(Levels):
 
     @classmethod
     def of(cls, parameter):
-        if not parameter.isdecimal() or not 1 <= int(parameter[:9]) <= MOST_LEVELS:
-            raise ValueError(f"codec {cls.name}:{parameter[:20]}: give 1 to {MOST_LEVELS} levels, e.g. qsgd:7")
-        return cls(int(parameter))
+        return cls(cls.whole(parameter, MOST_LEVELS, f"1 to {MOST_LEVELS} levels, e.g. qsgd:7"))
 
     @property
     def bits(self):
