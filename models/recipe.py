@@ -11,7 +11,8 @@ from models.own import build_own
 from models.registry import entry_of, is_own
 from models.sizes import require_addressable
 
-LEARNING_RATES = {"adam": 2e-3, "adagrad": 0.2, "momentum": 0.1, "sgd": 0.5, "lars": 5.0, "lamb": 2e-2}
+LEARNING_RATES = {"adam": 2e-3, "adamw": 2e-3, "adagrad": 0.2, "momentum": 0.1, "nesterov": 0.1, "sgd": 0.5,
+                  "lars": 5.0, "lamb": 2e-2}
 """Optimizer -> its default learning rate, if it is not the model's default optimizer."""
 
 

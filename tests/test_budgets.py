@@ -14,10 +14,10 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5895,
-    "models": 6107,
+    "kernels": 5930,
+    "models": 6108,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2645,
+    "refimpl/cli": 2647,
     "refimpl/collectives": 4906,
     "refimpl/conformance": 8095,
     "refimpl/enclosure": 1068,
@@ -26,15 +26,15 @@ BUDGETS = {
     "refimpl/jax": 440,
     "refimpl/notebook": 1813,
     "refimpl/pictures": 2054,
-    "refimpl/plain": 4234,
+    "refimpl/plain": 4251,
     "refimpl/plan": 2868,
     "refimpl/server": 766,
     "refimpl/strategies": 1738,
     "refimpl/svm": 164,
     "refimpl/torch": 1993,
-    "refimpl/training": 7505,
+    "refimpl/training": 7529,
     "refimpl/transport": 4100,
-    "tests": 44242,
+    "tests": 44268,
 }
 
 

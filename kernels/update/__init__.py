@@ -49,6 +49,7 @@ class UpdateRule(Optimizer):
     """An optimizer that updates each element by itself: its definition and its kernels.
 
     scalars(rate, **options): the scalar arguments of the kernels, in their order.
+    clock: whether the step's number is one of the options.  decoupled: weight decay moves the parameter, as adamw's.
     """
 
     define: Callable
@@ -56,6 +57,8 @@ class UpdateRule(Optimizer):
     cuda_rows: Callable
     cuda_each: Callable
     scalars: Callable = lambda rate, **options: (rate, *options.values())
+    clock: bool = False
+    decoupled: bool = False
 
 
 def adam_in_order(rate, *, step, beta1, beta2, epsilon):
@@ -63,15 +66,20 @@ def adam_in_order(rate, *, step, beta1, beta2, epsilon):
     return beta1, 1 - beta1, beta2, 1 - beta2, *adam_scalars(rate, beta1, beta2, step), epsilon
 
 
+MOMENTUM = {"velocity": 0.0}, {"mu": 0.9}, {"mu": SHARE}
+ADAM = ({"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
+        {"beta1": SHARE, "beta2": SHARE, "epsilon": POSITIVE})  # above 0: avoids 0 / 0 without a gradient
 ELEMENTWISE = {
     "sgd": UpdateRule({}, {}, {}, definition.sgd, fast.sgd, cuda.sgd_rows, cuda.sgd_each),
-    "momentum": UpdateRule({"velocity": 0.0}, {"mu": 0.9}, {"mu": SHARE}, definition.momentum, fast.momentum,
-                           cuda.momentum_rows, cuda.momentum_each),
+    "momentum": UpdateRule(*MOMENTUM, definition.momentum, fast.momentum, cuda.momentum_rows, cuda.momentum_each,
+                           lambda rate, mu: (rate, mu, 0)),
+    "nesterov": UpdateRule(*MOMENTUM, definition.nesterov, fast.momentum, cuda.momentum_rows, cuda.momentum_each,
+                           lambda rate, mu: (rate, mu, 1)),
     "adagrad": UpdateRule({"accumulator": 1.0}, {"epsilon": 0.0}, {"epsilon": NOT_NEGATIVE}, definition.adagrad,
                           fast.adagrad, cuda.adagrad_rows, cuda.adagrad_each),
-    "adam": UpdateRule({"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
-                       {"beta1": SHARE, "beta2": SHARE, "epsilon": POSITIVE},  # avoids 0 / 0 without a gradient
-                       definition.adam, fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order),
+    "adam": UpdateRule(*ADAM, definition.adam, fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order, clock=True),
+    "adamw": UpdateRule(*ADAM, definition.adamw, fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order, clock=True,
+                        decoupled=True),
 }
 LAYERWISE = {
     "lars": Optimizer(ELEMENTWISE["momentum"].state, {"mu": 0.9, "trust": 0.001}, {"mu": SHARE, "trust": POSITIVE}),
@@ -93,7 +101,7 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
 
     parameter, gradient, every array of ``state`` (see ``initial_state``): one shape, one dtype.
     rate: learning rate.  step: global step, from 1 (used by adam).  scale: clip factor, multiplies the gradient first.
-    decay: weight decay, adds decay * parameter to the scaled gradient.  options: see ``ELEMENTWISE[name].options``.
+    decay: weight decay, adds decay * parameter to the scaled gradient, except for adamw.  options: see ``ELEMENTWISE[name].options``.
     Raises ValueError or TypeError if shapes or dtypes differ, KeyError if the optimizer is unknown.
     """
     optimizer, slots = _optimizer(name), _slots(name, parameter, state)
@@ -120,7 +128,8 @@ def update_dense_each(name, items, rate, *, step, **options):
         if is_float_cuda(*arrays) and all(a.flags.c_contiguous for a in arrays):
             _check_alike(parameter, gradient, "gradient", parameter.shape)
             real = parameter.dtype.type
-            quick[real].append((gradient.size, *arrays, real(scale), real(decay), int(decay != 0)))
+            decay, decays = _decay(ELEMENTWISE[name], rate, decay)
+            quick[real].append((gradient.size, *arrays, real(scale), real(decay), decays))
         else:
             update_dense(name, parameter, state, gradient, rate, step=step, scale=scale, decay=decay, **options)
     for real, some in quick.items():
@@ -189,12 +198,18 @@ def _options(name, step, options):
         raise TypeError(f"{name} has no option {sorted(set(options) - set(known))}: it takes {sorted(known)}")
     if step < 1:
         raise ValueError(f"step is {step}: the first step is number 1")
-    return {**known, **options, **({"step": step} if name == "adam" else {})}
+    return {**known, **options, **({"step": step} if ELEMENTWISE[name].clock else {})}
 
 
 def _numbers(optimizer, parameter, rate, options, scale, decay):
-    """Return the scalars of a kernel in the parameter's dtype, and whether there is weight decay."""
-    return [*map(parameter.dtype.type, (*optimizer.scalars(rate, **options), scale, decay)), int(decay != 0)]
+    """Return the scalars of a kernel in the parameter's dtype, and what weight decay does."""
+    decay, decays = _decay(optimizer, rate, decay)
+    return [*map(parameter.dtype.type, (*optimizer.scalars(rate, **options), scale, decay)), decays]
+
+
+def _decay(optimizer, rate, decay):
+    """Return a factor of the parameter, and what weight decay does with it: see ``fast.sgd``; 0: nothing."""
+    return (1 - rate * decay, 2) if decay and optimizer.decoupled else (decay, int(decay != 0))
 
 
 def _largest_first(items):

@@ -12,7 +12,7 @@ from kernels.cuda import each_element, each_of_many, helper
 @helper
 def seen_gradient(parameter, gradient, scale, decay, decays):
     g = gradient * scale
-    return g + decay * parameter if decays != 0 else g
+    return g + decay * parameter if decays == 1 else g
 
 
 @helper
@@ -22,11 +22,12 @@ def sgd_at(at, parameters, gradient, rate, scale, decay, decays):
 
 
 @helper
-def momentum_at(at, parameters, velocities, gradient, rate, mu, scale, decay, decays):
-    """See ``definition.momentum``: update the element at a place."""
-    v = mu * velocities[at] + seen_gradient(parameters[at], gradient, scale, decay, decays)
+def momentum_at(at, parameters, velocities, gradient, rate, mu, ahead, scale, decay, decays):
+    """See ``definition.momentum``, or, if ahead is not 0, ``nesterov``: update the element at a place."""
+    g = seen_gradient(parameters[at], gradient, scale, decay, decays)
+    v = mu * velocities[at] + g
     velocities[at] = v
-    parameters[at] -= rate * v
+    parameters[at] -= rate * (g + mu * v) if ahead != 0 else rate * v
 
 
 @helper
@@ -41,13 +42,14 @@ def adagrad_at(at, parameters, accumulators, gradient, rate, epsilon, scale, dec
 @helper
 def adam_at(at, parameters, firsts, seconds, gradient, beta1, rest1, beta2, rest2, rate, correction, epsilon, scale,
             decay, decays):
-    """See ``definition.adam``: update the element at a place."""
+    """See ``definition.adam`` and ``adamw``: update the element at a place."""
     g = seen_gradient(parameters[at], gradient, scale, decay, decays)
     m = beta1 * firsts[at] + rest1 * g
     v = beta2 * seconds[at] + rest2 * (g * g)
     firsts[at] = m
     seconds[at] = v
-    parameters[at] -= (rate * m) / (math.sqrt(v) * correction + epsilon)
+    p = parameters[at] * decay if decays == 2 else parameters[at]
+    parameters[at] = p - (rate * m) / (math.sqrt(v) * correction + epsilon)
 
 
 @each_element
@@ -57,10 +59,10 @@ def sgd_rows(row, column, width, ids, parameters, gradients, rate, scale, decay,
 
 
 @each_element
-def momentum_rows(row, column, width, ids, parameters, velocities, gradients, rate, mu, scale, decay, decays):
+def momentum_rows(row, column, width, ids, parameters, velocities, gradients, rate, mu, ahead, scale, decay, decays):
     """Update an element of a row; see ``definition.momentum``."""
     at = ids[row] * width + column
-    momentum_at(at, parameters, velocities, gradients[row * width + column], rate, mu, scale, decay, decays)
+    momentum_at(at, parameters, velocities, gradients[row * width + column], rate, mu, ahead, scale, decay, decays)
 
 
 @each_element
@@ -86,9 +88,9 @@ def sgd_each(number, place, parameters, gradients, scale, decay, decays, rate):
 
 
 @each_of_many(own=6)
-def momentum_each(number, place, parameters, velocities, gradients, scale, decay, decays, rate, mu):
+def momentum_each(number, place, parameters, velocities, gradients, scale, decay, decays, rate, mu, ahead):
     """Update an element of an array; see ``definition.momentum``."""
-    momentum_at(place, parameters, velocities, gradients[place], rate, mu, scale, decay, decays)
+    momentum_at(place, parameters, velocities, gradients[place], rate, mu, ahead, scale, decay, decays)
 
 
 @each_of_many(own=6)

@@ -5,7 +5,7 @@ order of the line. Scalars are computed in float64 and rounded once to that dtyp
 gradient that the optimizer sees:
 
     g = scale * gradient                scale: the clip factor, 1 when nothing was clipped
-    g = g + decay * parameter           only if decay != 0: weight decay
+    g = g + decay * parameter           only if decay != 0: weight decay (adamw's is another, see there)
 
 parameter, gradient and the state arrays: one shape, one dtype.  Owners of a variable call them locally.
 """
@@ -33,6 +33,14 @@ def momentum(parameter, velocity, gradient, rate, *, mu=0.9, scale=1.0, decay=0.
     scalar = parameter.dtype.type
     velocity[...] = scalar(mu) * velocity + seen_gradient(parameter, gradient, scale, decay)
     parameter -= scalar(rate) * velocity
+
+
+def nesterov(parameter, velocity, gradient, rate, *, mu=0.9, scale=1.0, decay=0.0):
+    """v = mu * v + g;  p -= rate * (g + mu * v)   (Sutskever et al. 2013)"""
+    scalar = parameter.dtype.type
+    g = seen_gradient(parameter, gradient, scale, decay)
+    velocity[...] = scalar(mu) * velocity + g
+    parameter -= scalar(rate) * (g + scalar(mu) * velocity)
 
 
 def adagrad(parameter, accumulator, gradient, rate, *, epsilon=0.0, scale=1.0, decay=0.0):
@@ -65,6 +73,13 @@ def adam(parameter, first, second, gradient, rate, *, step, beta1=0.9, beta2=0.9
     first[...] = scalar(beta1) * first + scalar(1 - beta1) * g
     second[...] = scalar(beta2) * second + scalar(1 - beta2) * (g * g)
     parameter -= (scalar(corrected_rate) * first) / (xp.sqrt(second) * scalar(correction) + scalar(epsilon))
+
+
+def adamw(parameter, first, second, gradient, rate, *, decay=0.0, **options):
+    """p *= 1 - rate * decay, only if decay != 0; then ``adam`` without decay   (Loshchilov & Hutter 2019)"""
+    if decay:
+        parameter *= parameter.dtype.type(1 - rate * decay)
+    adam(parameter, first, second, gradient, rate, **options)
 
 
 def lamb_direction(parameter, first, second, gradient, *, step, beta1, beta2, epsilon, scale=1.0, decay=0.0):

@@ -12,12 +12,12 @@ from kernels.compiled import compiled
 @compiled(inline="always")
 def _seen_gradient(parameter, gradient, scale, decay, decays):
     g = gradient * scale
-    return g + decay * parameter if decays else g
+    return g + decay * parameter if decays == 1 else g
 
 
 @compiled
 def sgd(table, ids, rows, rate, scale, decay, decays):
-    """See ``definition.sgd``. decays: whether there is weight decay."""
+    """See ``definition.sgd``. decays: 1: weight decay is added to the gradient; 2: decay multiplies the parameter."""
     for k in range(len(ids)):
         parameters, gradients = table[ids[k]], rows[k]
         for c in range(len(gradients)):
@@ -25,13 +25,15 @@ def sgd(table, ids, rows, rate, scale, decay, decays):
 
 
 @compiled
-def momentum(table, velocity, ids, rows, rate, mu, scale, decay, decays):
+def momentum(table, velocity, ids, rows, rate, mu, ahead, scale, decay, decays):
+    """See ``definition.momentum``. ahead: not 0: ``definition.nesterov``."""
     for k in range(len(ids)):
         parameters, velocities, gradients = table[ids[k]], velocity[ids[k]], rows[k]
         for c in range(len(gradients)):
-            v = mu * velocities[c] + _seen_gradient(parameters[c], gradients[c], scale, decay, decays)
+            g = _seen_gradient(parameters[c], gradients[c], scale, decay, decays)
+            v = mu * velocities[c] + g
             velocities[c] = v
-            parameters[c] -= rate * v
+            parameters[c] -= rate * (g + mu * v) if ahead else rate * v
 
 
 @compiled
@@ -54,4 +56,5 @@ def adam(table, first, second, ids, rows, beta1, rest1, beta2, rest2, rate, corr
             m = beta1 * firsts[c] + rest1 * g
             v = beta2 * seconds[c] + rest2 * (g * g)
             firsts[c], seconds[c] = m, v
-            parameters[c] -= (rate * m) / (math.sqrt(v) * correction + epsilon)
+            p = parameters[c] * decay if decays == 2 else parameters[c]
+            parameters[c] = p - (rate * m) / (math.sqrt(v) * correction + epsilon)

@@ -144,7 +144,7 @@ def _update(model, data, options, state, summed, scale):
     """Apply the optimizer's definition, see ``Trainer``."""
     optimizer = OPTIMIZERS[options.optimizer]
     settings = {**optimizer.options, **options.optimizer_options}
-    settings |= {"step": state.step} if options.optimizer == "adam" else {}
+    settings |= {"step": state.step} if optimizer.clock else {}
     rate = rate_of(state.step - 1, base=options.learning_rate, rate=options.rate, warmup=options.warmup,
                    steps=options.rate_steps)
     for variable in model.variables:

@@ -70,5 +70,5 @@ class Optimizer:
             values = self.values[v.name]
             g = gradient * values.dtype.type(scale)
             if v.decays and self.options.weight_decay:
-                g = g + values.dtype.type(self.options.weight_decay) * values[at]
+                values[at], g = self.rule.decayed(values[at], g, rate, self.options.weight_decay)
             self.rule.apply(values, self.state[v.name], at, g, rate, t)

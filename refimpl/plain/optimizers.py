@@ -2,14 +2,15 @@
 
     sgd        p -= rate g
     momentum   v = mu v + g;                       p -= rate v
+    nesterov   v = mu v + g;                       p -= rate (g + mu v)
     adagrad    a += g g;                           p -= (rate g) / (sqrt(a) + epsilon)      a starts at ``initial``
-    adam       m = beta1 m + (1 - beta1) g
-               v = beta2 v + (1 - beta2) (g g)
+    adam       m = beta1 m + (1 - beta1) g;        v = beta2 v + (1 - beta2) (g g)
                p -= (rate / (1 - beta1^t) m) / (sqrt(v) (1 / sqrt(1 - beta2^t)) + epsilon)   t: updates done, from 1
+    adamw      p -= rate decay p, then adam
     adam-hat   p -= (rate sqrt(1 - beta2^t) / (1 - beta1^t) m) / (sqrt(v) + epsilon)         Kingma and Ba, section 2
 
-Each operation rounds once, in the dtype of the parameter. Scalars are computed in float64 and rounded once to this
-dtype. Rows that are not updated keep their values and their state.
+Weight decay adds decay p to g first, except in adamw. Each operation rounds once, in the dtype of the parameter, and
+each scalar, computed in float64, once to this dtype. Rows that are not updated keep their values and their state.
 """
 
 import math
@@ -20,7 +21,7 @@ import numpy as np
 class SGD:
     """p -= rate g.  slots: {name: first value} of the arrays that the optimizer keeps for a parameter, its state."""
 
-    slots = {}
+    slots, decoupled = {}, False
 
     def state(self, p):
         """Return the state of a parameter before its first update."""
@@ -41,6 +42,10 @@ class SGD:
     def step(self, g, rate):
         """Return what is subtracted."""
         return rate * g
+
+    def decayed(self, p, g, rate, decay):
+        """Return (p, g) after weight decay."""
+        return (p * (1 - rate * decay), g) if self.decoupled else (p, g + decay * p)
 
 
 class Momentum(SGD):
@@ -64,6 +69,14 @@ class Momentum(SGD):
     def step(self, v, g, rate):
         """Return what is subtracted. v: the new velocity."""
         return rate * v
+
+
+class Nesterov(Momentum):
+    """Nesterov's step, as Sutskever et al. 2013 and PyTorch write it: the next velocity without a new gradient."""
+
+    def step(self, v, g, rate):
+        """Return what is subtracted."""
+        return rate * (g + self.mu * v)
 
 
 class Adagrad(SGD):
@@ -118,16 +131,20 @@ class Adam(SGD):
         return (rate / c1 * m) / (np.sqrt(v) * (1 / math.sqrt(c2)) + self.epsilon)
 
 
-class AdamHat(Adam):
-    """Adam as TensorFlow writes it: epsilon is added to the root of v, and this root is not corrected.
+class AdamW(Adam):
+    """Loshchilov and Hutter 2019: weight decay moves the parameter itself, and the moments do not see it."""
 
-    ``rate / c1 / (1 / sqrt(c2))`` is rate sqrt(c2) / c1; the fast kernels round in the same way.
-    """
+    decoupled = True
+
+
+class AdamHat(Adam):
+    """Adam as TensorFlow writes it: epsilon is added to the root of v, and this root is not corrected."""
 
     def step(self, m, v, g, rate, c1, c2):
         """Return what is subtracted."""
         return (rate / c1 / (1 / math.sqrt(c2)) * m) / (np.sqrt(v) + self.epsilon)
 
 
-OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adagrad": Adagrad, "adam": Adam, "adam-hat": AdamHat}
+OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "nesterov": Nesterov, "adagrad": Adagrad, "adam": Adam,
+              "adamw": AdamW, "adam-hat": AdamHat}
 """Name -> class. The arguments of the constructor are the numbers in the formulas."""

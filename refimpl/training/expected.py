@@ -3,8 +3,9 @@
 OWN_LOOP = "a loop of your own, refimpl.torch.Trainer, takes any optimizer and scheduler of torch.optim"
 MEANT = {
     **dict.fromkeys(("lr", "base_lr"), "say learning_rate"),
-    **dict.fromkeys(("betas", "eps", "momentum"), "say it in optimizer_options, which takes PyTorch's names, too"),
-    **dict.fromkeys(("nesterov", "amsgrad", "params", "param_groups", "no_decay"), OWN_LOOP),
+    **dict.fromkeys(("betas", "eps", "momentum", "nesterov"),
+                    "say it in optimizer_options, which takes PyTorch's names, too"),
+    **dict.fromkeys(("amsgrad", "params", "param_groups", "no_decay"), OWN_LOOP),
     **dict.fromkeys(("scheduler", "lr_scheduler"), f"say rate, warmup and rate_steps of Options; {OWN_LOOP}"),
     **dict.fromkeys(("warmup_steps", "num_warmup_steps"), "say warmup"),
     **dict.fromkeys(("max_grad_norm", "gradient_clip_val", "clip_grad_norm"), "say clip_norm"),

@@ -48,7 +48,8 @@ class Options:
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     scale_rate: the number of microbatches that ``learning_rate`` is for; with V the rate is V / scale_rate times it.
     rate_steps: steps until a falling rate ends; None: ``steps``.
-    clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter.
+    clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter;
+    None: 0, and 0.01 for adamw, as in PyTorch.
     consistency, correction: how old the values may be that a worker computes with, and how a stale gradient is
     corrected; see ``refimpl.plain.consistencies`` and ``corrections``, and without a server ``decentralised``. Without
     barriers optimizer and rate count an owner's updates, or a replica's steps.
@@ -89,7 +90,7 @@ class Options:
     warmup: int = 0
     rate_steps: int | None = None
     clip_norm: float | None = None
-    weight_decay: float = 0.0
+    weight_decay: float | None = None
     average_sparse: bool = True
     consistency: str = SYNCHRONOUS
     correction: str = "none"
@@ -109,7 +110,11 @@ class Options:
             if getattr(self, name) not in choices:
                 more = f"; {OWN_LOOP}" * (name in ("optimizer", "rate"))
                 raise ValueError(f"no {name} {getattr(self, name)!r}; there are {', '.join(choices)}{more}")
-        object.__setattr__(self, "optimizer_options", _told(self.optimizer, self.optimizer_options))
+        name, told = _by_pytorchs_names(self.optimizer, self.optimizer_options)
+        object.__setattr__(self, "optimizer", name)
+        object.__setattr__(self, "optimizer_options", _told(name, told))
+        if self.weight_decay is None:
+            object.__setattr__(self, "weight_decay", 0.01 if name == "adamw" else 0.0)
         if self.rate_steps is None:
             object.__setattr__(self, "rate_steps", self.steps)
         for name, least in (("steps", 0), ("rate_steps", 0), ("warmup", 0), ("learning_rate", 0), ("weight_decay", 0),
@@ -178,11 +183,29 @@ def _finite(number) -> bool:
 PYTORCHS = {"eps": "epsilon", "momentum": "mu"}
 
 
-def _told(name, given) -> dict:
-    """Return the options of optimizer ``name`` as Python values. Raises ValueError for a wrong name or value."""
-    optimizer, given = OPTIMIZERS[name], {PYTORCHS.get(option, option): value for option, value in given.items()}
+PYTORCHS_DEFAULTS = ("dampening", "nesterov", "amsgrad", "maximize")
+
+
+def _by_pytorchs_names(name, given) -> tuple[str, dict]:
+    """Return our optimizer and its options for what may be said in PyTorch's words. Local.
+
+    sgd with momentum is momentum, and nesterov with nesterov=True; options that say PyTorch's default are left out.
+    """
+    given = {PYTORCHS.get(option, option): value for option, value in given.items()}
     if isinstance(betas := given.get("betas"), (tuple, list)) and len(betas) == 2:
         given |= dict(zip(("beta1", "beta2"), given.pop("betas")))
+    if name == "sgd" and given.get("mu"):
+        name = "momentum"
+    if name == "momentum" and given.get("nesterov") is True:
+        name = "nesterov"
+        del given["nesterov"]
+    unsaid = PYTORCHS_DEFAULTS + ("mu",) * (name == "sgd")
+    return name, {option: value for option, value in given.items() if option not in unsaid or value not in (0, False)}
+
+
+def _told(name, given) -> dict:
+    """Return the options of optimizer ``name`` as Python values. Raises ValueError for a wrong name or value."""
+    optimizer = OPTIMIZERS[name]
     unknown = [option for option in given if option not in optimizer.options]
     if unknown:
         raise ValueError(f"{name} has no option {', '.join(sorted(map(str, unknown)))}; "

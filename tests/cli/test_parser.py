@@ -16,7 +16,7 @@ WRONG = {
     "train lm --batch-size 8": "there is no option --batch-size; did you mean --microbatch-size?",
     "train lm --qqqqq": "there is no option --qqqqq",
     "train lmm": "argument model: 'lmm' is none of lm, cnn, nmt, vgg; did you mean lm?",
-    "train lm --optimizer adma": "--optimizer: 'adma' is none of sgd, momentum, adagrad, adam, lars, lamb; did you mean adam?",
+    "train lm --optimizer adma": "--optimizer: 'adma' is none of sgd, momentum, nesterov, adagrad, adam, adamw, lars, lamb; did you mean adam?",
     "train lm --steps -3": "argument --steps: '-3' is not a whole number of at least 0",
     "train lm --consistency async": "argument --consistency: 'async' is none of synchronous, asynchronous, bounded:S, "
                                     "snapshot:S, softsync:n, backup:B, easgd:PERIOD, gossip, local:E; did you mean "

@@ -38,13 +38,15 @@ def textbook(name, p, slots, g, rate, scale, decay, step):
     """One step for one element: p, g and slots are scalars of one dtype, so that every operation rounds to it."""
     real = type(p)
     g = g * real(scale)
-    if decay:
+    if decay and name == "adamw":
+        p = p * real(1 - rate * decay)
+    elif decay:
         g = g + real(decay) * p
     if name == "sgd":
         return p - real(rate) * g, []
-    if name == "momentum":
+    if name in ("momentum", "nesterov"):
         v = real(0.9) * slots[0] + g
-        return p - real(rate) * v, [v]
+        return p - real(rate) * (g + real(0.9) * v if name == "nesterov" else v), [v]
     if name == "adagrad":
         a = slots[0] + g * g
         return p - (real(rate) * g) / (np.sqrt(a) + real(0.0)), [a]
@@ -84,7 +86,7 @@ def check_rows(name, count, width, scale, decay, dtype):
     table = draw("table", 101, width, dtype=dtype)
     state, rows = started(name, table), draw("rows", count, width, dtype=dtype)
     ids = np.argsort(uniform(key_of("ids"), 101), kind="stable")[:count].astype(np.int64)
-    options = ELEMENTWISE[name].options | {"scale": scale, "decay": decay} | ({"step": 3} if name == "adam" else {})
+    options = ELEMENTWISE[name].options | {"scale": scale, "decay": decay} | ({"step": 3} if name in ("adam", "adamw") else {})
     results = []
     for one in ("fast", "definition"):
         t, s = table.copy(), copied(state)
@@ -211,6 +213,8 @@ def test_torch_takes_the_same_steps(name):
     make = {
         "sgd": lambda p: torch.optim.SGD([p], lr=0.2, weight_decay=0.01),
         "momentum": lambda p: torch.optim.SGD([p], lr=0.2, momentum=0.9, weight_decay=0.01),
+        "nesterov": lambda p: torch.optim.SGD([p], lr=0.2, momentum=0.9, weight_decay=0.01, nesterov=True),
+        "adamw": lambda p: torch.optim.AdamW([p], lr=0.2, weight_decay=0.01),
         "adagrad": lambda p: torch.optim.Adagrad(
             [p], lr=0.2, initial_accumulator_value=1.0, eps=0.0, weight_decay=0.01
         ),

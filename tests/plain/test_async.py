@@ -114,13 +114,13 @@ def synchronous_steps(curvatures, optimizer, rate, steps, scale=1.0):
     state, history = initial_state(optimizer, w), []
     for _ in range(steps):
         for count, gradient in enumerate([len(curvatures) * (c / len(curvatures) * w) for c in curvatures]):
-            step = {"step": len(history) * len(curvatures) + count + 1} if optimizer == "adam" else {}
+            step = {"step": len(history) * len(curvatures) + count + 1} if optimizer in ("adam", "adamw") else {}
             OPTIMIZERS[optimizer].define(w, *state.values(), gradient, rate, **OPTIMIZERS[optimizer].options, **step)
         history.append(w.copy())
     return history
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adagrad", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "nesterov", "adagrad", "adam", "adamw"])
 def test_snapshot_0_is_a_sum_of_synchronous_steps(optimizer):
     """Whoever is slow."""
     curvatures = [0.3, 0.7, 0.11]

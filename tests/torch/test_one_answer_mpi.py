@@ -16,7 +16,7 @@ from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError
 
-CASES = {"recommender": "adam", "tied": "adagrad", "carried": "momentum"}
+CASES = {"recommender": "adamw", "tied": "adagrad", "carried": "nesterov"}
 SETTINGS = {"recommender": dict(architecture="ps", partitions=3), "tied": dict(overlap=True),
             "carried": dict(architecture="allreduce")}
 """One each: a model cannot tell which way its gradients travel."""

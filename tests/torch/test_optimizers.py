@@ -18,9 +18,13 @@ SGD, ADAM = partial(torch.optim.SGD, lr=RATE), partial(torch.optim.Adam, lr=RATE
 CASES = {
     "sgd": ("sgd", {}, SGD, SGD),
     "momentum": ("momentum", {}, partial(SGD, momentum=0.9), None),
+    "nesterov": ("sgd", {"momentum": 0.8, "nesterov": True, "dampening": 0},
+                 partial(SGD, momentum=0.8, nesterov=True), None),
     "adagrad": ("adagrad", {}, *[partial(torch.optim.Adagrad, lr=RATE, initial_accumulator_value=1.0, eps=0.0)] * 2),
     "adam": ("adam", {"epsilon": 1e-30}, ADAM, partial(torch.optim.SparseAdam, lr=RATE, eps=1e-30)),
     "adam-dense": ("adam", {"epsilon": 1e-30}, ADAM, None),
+    "adamw": ("adamw", {"betas": (0.8, 0.95), "eps": 1e-6},
+              partial(torch.optim.AdamW, lr=RATE, betas=(0.8, 0.95), eps=1e-6), None),
 }
 """Case -> (our optimizer, its options, PyTorch's, its for tables; None: they are dense variables, whose rows all move).
 """

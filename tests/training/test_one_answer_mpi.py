@@ -16,7 +16,8 @@ from refimpl.training.run.whole import gather_arrays, gather_carried
 from refimpl.training.session import train
 from refimpl.transport import Communicator
 
-CASES = {f"{work} {optimizer}": (work, optimizer, {}) for work in WORKS for optimizer in RATES}
+CASES = {f"{work} {optimizer}": (work, optimizer, {}) for work in WORKS for optimizer in RATES
+         if work == "toy" or optimizer not in ("nesterov", "adamw")}
 CASES |= {f"toy sums of rows, {optimizer}": ("toy", optimizer, {"average_sparse": False})
           for optimizer in ("sgd", "adam")}
 CASES["lm sums of rows"] = "lm", "adam", {"average_sparse": False}

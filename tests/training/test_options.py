@@ -33,11 +33,14 @@ def test_every_option_either_changes_numbers_or_none():
 
 
 @pytest.mark.parametrize("changes, words", [
-    (dict(optimizer="newton"), "no optimizer 'newton'; there are sgd, momentum, adagrad, adam"),
+    (dict(optimizer="newton"), "no optimizer 'newton'; there are sgd, momentum, nesterov, adagrad, adam"),
     (dict(architecture="auto", shard_optimizer=True), "--shard-optimizer goes with --architecture allreduce or hybrid"),
     (dict(rate="square"), "no rate 'square'; there are constant"),
     (dict(optimizer="adam", optimizer_options={"mu": 1}), "adam has no option mu; it has beta1, beta2, epsilon"),
-    (dict(optimizer="sgd", optimizer_options={"mu": 1}), "it has none"),
+    (dict(optimizer="sgd", optimizer_options={"mi": 1}), "it has none"),
+    (dict(optimizer="momentum", optimizer_options={"dampening": 0.5}), "no option dampening; it has mu; a loop of your"),
+    (dict(optimizer="adagrad", optimizer_options={"nesterov": True}), "adagrad has no option nesterov"),
+    (dict(optimizer="adamw", optimizer_options={"amsgrad": True}), "adamw has no option amsgrad"),
     (dict(optimizer="adam", optimizer_options={"beta1": "0.9"}), "beta1 is '0.9': it must be a finite number"),
     (dict(optimizer="adam", optimizer_options={"beta1": math.nan}), "beta1 is nan"),
     (dict(steps=-1), "steps is -1"), (dict(warmup=-1), "warmup is -1"),
@@ -105,6 +108,20 @@ def test_every_option_of_an_optimizer_has_a_bound_that_its_default_keeps(name):
     optimizer = OPTIMIZERS[name]
     assert set(optimizer.bounds) == set(optimizer.options)
     Options(optimizer=name, optimizer_options=optimizer.options)
+
+
+@pytest.mark.parametrize("asked, name, told", [
+    ({"momentum": 0.8, "nesterov": True, "dampening": 0, "maximize": False}, "nesterov", {"mu": 0.8}),
+    ({"momentum": 0.8, "nesterov": False}, "momentum", {"mu": 0.8}), ({"momentum": 0}, "sgd", {}),
+])
+def test_sgd_in_pytorchs_words(asked, name, told):
+    found = Options(optimizer="sgd", optimizer_options=asked)
+    assert (found.optimizer, found.optimizer_options) == (name, told) and found == Options.from_json(found.to_json())
+
+
+def test_adamws_decay_is_pytorchs_unless_another_is_said():
+    assert Options(optimizer="adamw").weight_decay == 0.01 and Options(optimizer="adam").weight_decay == 0.0
+    assert Options(optimizer="adamw", weight_decay=0).weight_decay == 0.0
 
 
 @pytest.mark.parametrize("rate", sorted(RATES.keys() - {"one-cycle"}))

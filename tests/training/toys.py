@@ -220,7 +220,8 @@ BY_ROWS = [SETTINGS[name] for name in ("allreduce", "as-dense", "ps", "hybrid")]
 DEVICE = os.environ.get("REFIMPL_TEST_DEVICE", "cpu")
 """Where these trainings run unless a test says so: `make test-gpu` runs them all on a GPU."""
 
-RATES = {"sgd": 0.5, "momentum": 0.1, "adagrad": 0.2, "adam": 0.01, "lars": 5.0, "lamb": 0.01}
+RATES = {"sgd": 0.5, "momentum": 0.1, "nesterov": 0.1, "adagrad": 0.2, "adam": 0.01, "adamw": 0.01, "lars": 5.0,
+         "lamb": 0.01}
 
 
 def make_options(work, optimizer, **changes):

@@ -96,7 +96,8 @@ def add_mathematics(how):
     how.add_argument("--steps", type=whole(0), help="number of steps (default 300)")
     how.add_argument("--seed", type=int,
                      help="seed of initial values, shuffling, dropout and sampled candidates (default 0)")
-    how.add_argument("--optimizer", choices=["sgd", "momentum", "adagrad", "adam", "lars", "lamb"],
+    how.add_argument("--optimizer", choices=["sgd", "momentum", "nesterov", "adagrad", "adam", "adamw", "lars",
+                                                "lamb"],
                      help=f"the optimizer (default: {_defaults('optimizer')}, your own {OWN['optimizer']})")
     how.add_argument("--optimizer-option", dest="optimizer_options", metavar="NAME=X", action="append",
                      type=_assignment, help="set a number of the optimizer, e.g. beta1=0.8; may be repeated")
@@ -114,8 +115,9 @@ def add_mathematics(how):
     how.add_argument("--clip-norm", type=real(above=True, also={"none": None}), metavar="X",
                      help=f"scale gradients down to this global norm, or none (default: {_defaults('clip_norm')}, "
                           "else none)")
-    how.add_argument("--weight-decay", type=real(), metavar="X", help="add X times the parameter to its "
-                     f"gradient (default: {_defaults('weight_decay')}, else 0)")
+    how.add_argument("--weight-decay", type=real(), metavar="X", help="add X times the parameter to its gradient; "
+                     "adamw: subtract X times rate times the parameter from it "
+                     f"(default: {_defaults('weight_decay')}, adamw 0.01, else 0)")
     how.add_argument("--sum-sparse", dest="average_sparse", action="store_false",
                      help="sum row gradients over microbatches instead of averaging them, as the authors' code does")
     how.add_argument("--codec", type=_codecs, metavar="WHICH=CODEC,...", help="encode gradients before they are sent. "
