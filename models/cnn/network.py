@@ -1,11 +1,13 @@
 """ConvNet: a small residual network for small images (He et al. 2016, section 4.2), every variable dense."""
 
+import math
+
 from kernels.arrays import array_module
 from models.cnn.batch_norm import norm_backward, norm_forward, norm_variables, statistics_shares
 from models.cnn.block import block_backward, block_forward, block_norms, block_variables
-from models.cnn.head import head_backward, head_forward, head_variables
 from models.protocol import unchanged
 from models.sizes import require_all_positive, require_few, require_flag, require_positive
+from models.variable import Uniform, Variable
 from models.vision.convolution import conv_backward, conv_forward, conv_variables
 from models.vision.cross_entropy import divided_cross_entropy, evaluated
 from models.vision.images import counted_images, normalize_images, require_image_shape
@@ -108,3 +110,28 @@ class ConvNet:
             return {"loss": 0.0, "count": 0, "correct": 0}
         logits, _ = self.forward(normalize_images(images, self.dtype), dense, running=True)
         return evaluated(logits, targets)
+
+
+def head_variables(name, channels, classes, dtype):
+    """Return weight (channels, classes), initial variance 1 / (3 channels), and bias (classes,), zero."""
+    return [Variable(f"{name}.weight", (channels, classes), initial=Uniform(1 / math.sqrt(channels)), dtype=dtype),
+            Variable(f"{name}.bias", (classes,), dtype=dtype, decays=False)]
+
+
+def head_forward(x, dense, name):
+    """Return (logits, saved): mean of x over its pixels @ weight + bias.
+
+    x: (n, h, w, channels).  logits: (n, classes).
+    """
+    pooled = x.mean(axis=(1, 2))
+    return pooled @ dense[f"{name}.weight"] + dense[f"{name}.bias"], (pooled, x.shape)
+
+
+def head_backward(grad, saved, dense, name, gradients):
+    """Return the gradient of x; put the gradients of weight and bias into ``gradients``."""
+    pooled, shape = saved
+    gradients[f"{name}.weight"] = pooled.T @ grad
+    gradients[f"{name}.bias"] = grad.sum(axis=0)
+    grad_pooled = grad @ dense[f"{name}.weight"].T
+    each_pixel = grad_pooled / grad.dtype.type(shape[1] * shape[2])
+    return array_module(grad).broadcast_to(each_pixel[:, None, None, :], shape)

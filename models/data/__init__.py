@@ -8,8 +8,7 @@
 from models.data.contents import Corpus, Images
 from models.data.files import DataError
 from models.data.examples import Examples
-from models.data.fingerprint import fingerprint_of
-from models.data.protocol import Data
+from models.data.protocol import Data, fingerprint_of
 from models.data.sources import SOURCES, is_source, load, source_names
 from models.data.streams import TokenStreams
 from models.data.text.verses import Verses, load_verses

@@ -14,7 +14,7 @@ import numpy as np
 
 from models.data.files import DataError
 from models.data.examples import Examples
-from models.data.fingerprint import fingerprint_of
+from models.data.protocol import fingerprint_of
 from models.data.streams import TokenStreams
 
 

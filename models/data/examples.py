@@ -6,8 +6,7 @@ import numpy as np
 
 from kernels.random import key_of, random_bits
 from models import Batch
-from models.data.fingerprint import fingerprint_of
-from models.data.protocol import require_step
+from models.data.protocol import fingerprint_of, require_step
 from models.sizes import require_positive
 
 

@@ -8,8 +8,7 @@ A stage begins an epoch of its own. The batch stops growing when a step holds al
 from functools import cached_property
 from typing import Callable
 
-from models.data.fingerprint import fingerprint_of
-from models.data.protocol import Data
+from models.data.protocol import Data, fingerprint_of
 
 
 class GrowingBatches:

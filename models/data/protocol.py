@@ -1,6 +1,9 @@
 """The interface of training data: microbatches by step and number."""
 
+import hashlib
 from typing import Protocol, runtime_checkable
+
+import numpy as np
 
 from models import Batch
 
@@ -57,3 +60,19 @@ def require_filled(data: Data):
     if 0 < most < data.microbatches:
         raise ValueError(f"{data.microbatches} microbatches: the data have {most} examples for a step, and each "
                          f"microbatch needs one at least; give --microbatches {most} or fewer")
+
+
+def fingerprint_of(*parts) -> str:
+    """Return the hex SHA-256 of the parts: arrays (with dtype and shape), lists of words, ints, strings. Local."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(f"array {part.dtype.str} {part.shape}\n".encode())
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
+        elif isinstance(part, (list, tuple)):
+            text = "\n".join(map(str, part)).encode()
+            digest.update(f"list {len(part)} {len(text)}\n".encode())
+            digest.update(text)
+        else:
+            digest.update(f"{type(part).__name__} {part}\n".encode())
+    return digest.hexdigest()

@@ -5,8 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from models import Batch
-from models.data.fingerprint import fingerprint_of
-from models.data.protocol import require_step
+from models.data.protocol import fingerprint_of, require_step
 from models.sizes import require_positive
 
 

@@ -2,13 +2,15 @@
 
 from numbers import Real
 
+import numpy as np
+
 from kernels.arrays import array_module
 from kernels.lstm import Workspace
+from kernels.softmax import exponentials, shares
 from models.nmt.attention import attention_variables
 from models.nmt.decoder import Decoder
 from models.nmt.encoder import Encoder
 from models.nmt.layers import LIMIT
-from models.nmt.output import smoothed_cross_entropy
 from models.nmt.sentences import Sentences, embed, embed_backward
 from models.sizes import require_few, require_kept, require_positive
 from models.variable import Uniform, Variable
@@ -97,3 +99,23 @@ class TranslationModel:
         loss, _, _ = smoothed_cross_entropy(h.reshape(-1, self.units)[xp.asarray(sentences.counted)], dense["output"],
                                             sentences.targets, xp.asarray(sentences.weights.astype(h.dtype)))
         return {"loss": float(loss), "count": len(sentences.targets)}
+
+
+def smoothed_cross_entropy(hidden, weight, targets, scale, smoothing=0.0):
+    """Return (loss, dhidden, dweight): the scaled sum of the losses, in float64, and its gradients. Local.
+
+    hidden: (n, d).  weight: (d, words).  targets: (n,) int64 on the host.  scale: (n,), weight of each loss.
+    """
+    xp, words = array_module(hidden), weight.shape[1]
+    logits, place = hidden @ weight, (xp.asarray(np.arange(len(targets))), xp.asarray(targets))
+    own = logits[place]
+    to_all = smoothing * (own - logits.mean(axis=1)) if smoothing else None
+    total = exponentials(logits, xp.zeros(words, logits.dtype), own, place[1])  # in place: logits hold them now
+    loss, share, down = shares(total, own, scale)
+    logits *= share[:, None]
+    logits[place] = down
+    if smoothing:
+        loss = loss + (to_all * scale).sum(dtype=xp.float64)
+        logits -= (scale * logits.dtype.type(smoothing / words))[:, None]
+        logits[place] += scale * logits.dtype.type(smoothing)
+    return loss, logits @ weight.T, hidden.T @ logits

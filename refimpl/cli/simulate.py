@@ -98,7 +98,7 @@ def _links(given):
 
 def _graph(links, given):
     """Return the network that the options describe, of links."""
-    from refimpl.collectives.simulation.graph import GraphNetwork
+    from refimpl.collectives.simulation.places import GraphNetwork
 
     cards = network_from({**given, "ranks": 1})
     return GraphNetwork(links, cards.bandwidth_out[0], cards.latency, cards.reduction, cards.overhead)

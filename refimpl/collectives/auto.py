@@ -7,9 +7,8 @@ from refimpl.collectives.choose import ALGORITHMS, AUTO_ON, CANONICAL_TREES, MAC
 from refimpl.collectives.links.named import star_of
 from refimpl.collectives.prove import prove
 from refimpl.collectives.running.segments import segments_of
-from refimpl.collectives.simulation.graph import GraphNetwork
 from refimpl.collectives.simulation.network import Network
-from refimpl.collectives.simulation.places import ways_of
+from refimpl.collectives.simulation.places import GraphNetwork, ways_of
 from refimpl.collectives.simulation.simulate import seconds_of
 from refimpl.collectives.units import size_name
 from refimpl.gradients import cover, leaves_of

@@ -16,7 +16,7 @@ import numpy as np
 
 from kernels import RowGradient
 from models import Batch, Variable
-from models.data.fingerprint import fingerprint_of
+from models.data.protocol import fingerprint_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.pictures.lines import Line
 from refimpl.plain.cost_table import (

@@ -15,8 +15,7 @@ from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.strategy import Owners, Strategy
 from refimpl.server import SCHEMES, Holding, Partitioning, Shard
 from refimpl.server.local_aggregation import LocalAggregation
-from refimpl.server.moves import moves_of
-from refimpl.server.partition import row_bytes
+from refimpl.server.partition import moves_of, row_bytes
 from refimpl.server.rounds import partitions_a_round
 from refimpl.server.rows import RowServer
 from refimpl.strategies.blocks import blocks_of

@@ -11,8 +11,7 @@ from torch.utils.data import (
 from kernels.random import key_of
 from models import Batch
 from models.data import Examples
-from models.data.fingerprint import fingerprint_of
-from models.data.protocol import require_step
+from models.data.protocol import fingerprint_of, require_step
 from models.sizes import require_positive
 from models.frameworks.trees import leaves, mapped
 from refimpl.torch.repeatable import drawing_from

@@ -14,9 +14,8 @@ from refimpl.collectives.links import named_links
 from refimpl.collectives.running.segments import LANES
 from refimpl.collectives.simulation.columns import ColumnSchedule, columns, columns_of, round_columns
 from refimpl.collectives.simulation.fair import fair_rates
-from refimpl.collectives.simulation.graph import GraphNetwork
 from refimpl.collectives.simulation.network import Network, load_network
-from refimpl.collectives.simulation.places import ways_of
+from refimpl.collectives.simulation.places import GraphNetwork, ways_of
 from refimpl.collectives.simulation.simulate import SIMULATED, seconds_of, simulate
 from refimpl.transport.machines import in_blocks
 

@@ -10,8 +10,7 @@ from test_bytes_mpi import counted
 from toys import answer, answer_of, make_trainer, whole_state
 
 from refimpl.plan.make import with_partitions
-from refimpl.server.moves import moves_of
-from refimpl.server.partition import row_bytes
+from refimpl.server.partition import moves_of, row_bytes
 from refimpl.strategies import server as server_module
 from refimpl.training.planning.partition_trials import repartition
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from models.data.files import DataError, read_text
 from models.data.pairs.bpe import read_pieces
-from models.data.pairs.text import join, split
-from models.data.pairs.words import Pairs, held_out, pairs_of
+from models.data.pairs.words import Pairs, held_out, join, pairs_of, split
 
 REMEDY = "give one file with a tab in each line, or two files with equally many lines: pairs:FILE, pairs:SOURCE,TARGET[,BPE]"
 HELDOUT = 30

@@ -8,12 +8,12 @@ that it translates. A pair is kept if at least half of the smaller set of Strong
 """
 
 import re
+import struct
+import zlib
 from pathlib import Path
 
-from models.data.files import DataError, require_directory
-from models.data.pairs.text import join, split
-from models.data.pairs.words import Pairs, held_out, pairs_of
-from models.data.pairs.ztext import read_slots
+from models.data.files import DataError, read_bytes, require_directory
+from models.data.pairs.words import Pairs, held_out, join, pairs_of, split
 
 EDITIONS = ("engWEB2015eb", "spaRV1909eb")
 MODULES = "usr/share/sword/modules/texts/ztext"
@@ -65,3 +65,15 @@ def alike(one: str, other: str) -> bool:
 def words_of(text: str) -> str:
     """Return a verse without notes, titles and marks. Local."""
     return " ".join(TAG.sub("", NOTE.sub(" ", text)).replace("¶", " ").split())
+
+
+def read_slots(directory: Path, testament: str, remedy: str) -> list[str]:
+    """Return the slots of a testament, "ot" or "nt", empty ones too. Local. Raises DataError."""
+    blocks, slots, packed = (read_bytes(directory / f"{testament}.{kind}", remedy) for kind in ("bzs", "bzv", "bzz"))
+    try:
+        unpacked = [zlib.decompress(packed[start:start + size]) if size else b""
+                    for start, size, _ in struct.iter_unpack("<III", blocks)]
+        return [unpacked[block][start:start + size].decode() if size else ""
+                for block, start, size in struct.iter_unpack("<IIH", slots)]
+    except (struct.error, zlib.error, IndexError, UnicodeDecodeError) as error:
+        raise DataError(f"{directory}: {testament} is damaged ({error}); {remedy}") from None

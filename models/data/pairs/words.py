@@ -1,5 +1,6 @@
 """Sentence pairs as word numbers. Each of the two vocabularies has three special words, then words by frequency."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Callable, ClassVar
@@ -8,9 +9,9 @@ import numpy as np
 
 from models.data.contents import freeze, require_enough
 from models.data.files import DataError
-from models.data.fingerprint import fingerprint_of
 from models.data.pairs.buckets import PairBuckets
-from models.data.text.vocabulary import number_by_frequency
+from models.data.protocol import fingerprint_of
+from models.data.text.vocabulary import number_by_frequency, tokenize
 
 UNKNOWN, START, END, PADDING = 0, 1, 2, -1
 SPECIAL = ("<unk>", "<s>", "</s>")
@@ -111,3 +112,18 @@ def rows(sentences, vocabulary, ends: bool) -> np.ndarray:
         if ends:
             row[len(sentence)] = END
     return found
+
+
+CLOSING = re.compile(r" ([,.;:!?)\]”’»…])")
+INSIDE = re.compile(r"(?<=\w)’(?=\w)")
+OPENING = re.compile(r"([(\[“‘«¿¡]) ")
+
+
+def split(text: str) -> list[str]:
+    """Return the lower-case words and punctuation marks of a sentence. Local."""
+    return [token for token in tokenize(INSIDE.sub("'", text)) if token != "\n"]
+
+
+def join(words: list[str]) -> str:
+    """Return the sentence, with spaces in the right places; all of it is lower-case. Local."""
+    return OPENING.sub(r"\1", CLOSING.sub(r"\1", " ".join(words)))

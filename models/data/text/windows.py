@@ -6,7 +6,7 @@ import numpy as np
 
 from kernels.random import key_of, random_bits
 from models import Batch
-from models.data.fingerprint import fingerprint_of
+from models.data.protocol import fingerprint_of
 from models.data.streams import TokenStreams
 from models.data.text.synthetic import load_synthetic
 

@@ -22,10 +22,9 @@ from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.simulation.bursts import Bursts
 from refimpl.collectives.simulation.columns import ColumnSchedule, columns_of
 from refimpl.collectives.simulation.fair import EQUAL
-from refimpl.collectives.simulation.graph import GraphNetwork
 from refimpl.collectives.simulation.lanes import Lane, RoundSegment
 from refimpl.collectives.simulation.network import Network
-from refimpl.collectives.simulation.places import Places
+from refimpl.collectives.simulation.places import GraphNetwork, Places
 
 FEW, MANY, SIMULATED = 2, 4, 8
 """Segments a lane. SIMULATED: of a vector that is simulated whole; a longer one takes minutes at 48 ranks."""

@@ -20,8 +20,9 @@ from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space import manifest
 from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR
 from refimpl.conformance.space.deliveries import OnGrid
-from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, Scope
-from refimpl.conformance.space.scopes import rank_scopes, scopes, step_scopes
+from refimpl.conformance.space.deviation import (
+    Deviation, Impossible, Machine, Place, Scope, rank_scopes, scopes, step_scopes,
+)
 
 IN_PAIRS = {"divisor", "duplicates", "norm"}
 """Decisions that are tried two at once, beside the rules of the manifest."""

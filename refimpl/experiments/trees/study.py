@@ -14,7 +14,7 @@ from models.registry import entry_of
 from refimpl.collectives.algorithms.halves import one_node_each
 from refimpl.collectives.links import Links, pack_canonical, pack_trees
 from refimpl.collectives.links.schedule import tree_schedule
-from refimpl.collectives.simulation.graph import GraphNetwork
+from refimpl.collectives.simulation.places import GraphNetwork
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.experiments.cells.proportions import PAPER
 from refimpl.experiments.cells.report import Finding, Table

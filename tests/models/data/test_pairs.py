@@ -11,8 +11,7 @@ from models.data import DataError, load
 from models.data.pairs import numbers, verses
 from models.data.pairs.bpe import Pieces, read_pieces
 from models.data.pairs.buckets import BUCKETS, PairBuckets
-from models.data.pairs.text import join, split
-from models.data.pairs.words import END, PADDING, START, UNKNOWN, pairs_of
+from models.data.pairs.words import END, PADDING, START, UNKNOWN, join, pairs_of, split
 from models.recipe import Recipe
 
 RECIPE = Recipe("nmt", "numbers", microbatches=3, microbatch_size=4, heldout=100)
