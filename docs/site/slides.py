@@ -72,25 +72,31 @@ def slides(notebook: dict) -> list[list[Slide]]:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             source = re.sub(r"<details>.*?</details>", "", "".join(cell["source"]), flags=re.DOTALL)
-            for paragraph in filter(None, re.split(r"\n\s*\n", without_links(source).strip())):
-                _put(sections, paragraph, render)
+            paragraphs = [part for part in re.split(r"\n\s*\n", without_links(source).strip()) if part]
+            for before, paragraph in zip(["", *paragraphs], paragraphs):
+                _put(sections, paragraph, render, before)
         else:
             _put_cell(sections[-1], cell)
     return [[slide for slide in section if slide.shown] for section in sections if any(s.shown for s in section)]
 
 
-def _put(sections: list[list[Slide]], paragraph: str, render):
-    """Put a paragraph on the slide at the end, or into its notes; a heading begins a slide."""
+def _put(sections: list[list[Slide]], paragraph: str, render, before: str = ""):
+    """Put a paragraph on the slide at the end, or into its notes; a heading begins a slide. before: the last paragraph.
+
+    A table stands below the sentence that announces it.
+    """
     exercise = any("Exercise" in piece for piece in sections[-1][-1].shown)
     if paragraph.startswith("## "):
         sections.append([Slide()])
     elif paragraph.startswith("### "):
         sections[-1].append(Slide(title=sections[-1][0].title))
     section = sections[-1]
-    if paragraph.startswith("#") and "Exercise" not in paragraph:  # what follows an exercise is not part of it
+    if paragraph.startswith("#") and not paragraph.startswith("### Exercise"):  # what follows one is not part of it
         section[-1].title = re.sub(r"^<p>|</p>$", "", render(paragraph.lstrip("# ").partition("\n")[0]).strip())
+    if paragraph.startswith("|") and before.endswith(":") and not _SHOWN.match(before):
+        paragraph = re.split(r"(?<=[.?!)])\s+", before)[-1] + "\n\n" + paragraph
     title = len(sections) == 1 and not section[-1].notes and paragraph.startswith(("# ", "*"))
-    if title or exercise or _SHOWN.match(paragraph):
+    if title or exercise or _SHOWN.match(paragraph) or "\n\n|" in paragraph:
         whole = not re.match(r"- |\d+\. ", paragraph) or _lines(paragraph) < ROOM - 3  # else item by item
         for piece in [paragraph] if whole else re.split(r"\n(?=- |\d+\. )", paragraph):
             show(section, render(piece), _lines(piece) - (not whole))

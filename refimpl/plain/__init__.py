@@ -14,7 +14,7 @@ Read them in this order:
     reduce_scatter an allreduce in two halves with the optimizer between them: each rank updates its own rows
     aggregation    the ranks of a machine merge their pulls and pushes
     cost_table     the bytes of each of these ways
-    sums, updates  gradients are given: how they are added up, and how they update values, decision by decision
+    sums, updates  add up given gradients, and update values with them; each decision is a method
     worker, optimizers, clipping, hybrid     a whole training
     layerwise      large batches: LARS, LAMB, and momentum while the learning rate rises
     search         the number of partitions into which a table on the server is cut

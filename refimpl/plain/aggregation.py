@@ -4,10 +4,10 @@
             rank <------ rows ------- aggregator <------ rows ------- owner
     push    rank --- row gradients -> aggregator --- their sum -----> owner
 
-Each machine has an aggregator for each owner. It is the rank that has the same place on its machine as the owner has on
-the owner's machine: the first rank of each machine is the aggregator for the first rank of every machine, and so on. So
-all ranks of a machine share the work, and an owner is the aggregator of its own machine. The class below
-wraps a server (refimpl.plain.server). The server treats an aggregator as it treats any rank that pulls and pushes.
+Each rank of a machine is the aggregator for some owners. The first rank of each machine is the aggregator for the first
+ranks of all machines, the second rank for the second ranks, and so on. So all ranks of a machine share the work, and on
+its own machine an owner is the aggregator for itself. The class below wraps a server (refimpl.plain.server). The server
+treats an aggregator as it treats any rank that pulls and pushes.
 
     mpirun -n 4 python -m refimpl.plain.aggregation
 """
@@ -42,7 +42,8 @@ class LocalAggregation:
 
     def aggregator_of(self, rows):
         """Return for each row the place, on this machine, of the aggregator for the row's owner."""
-        return self.server.owner_of(rows) % self.each % self.within.size
+        place = self.server.owner_of(rows) % self.each  # the place of the owner on its machine
+        return place % self.within.size  # the last machine may have fewer ranks than ``each``
 
     def to_aggregators(self, rows, array, phase):
         """Send each aggregator on this machine its part of ``array``; return what the machine's ranks sent here."""

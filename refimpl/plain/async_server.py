@@ -116,5 +116,5 @@ def main(comm=MPI.COMM_WORLD, rule="asynchronous", correction="none"):
 if __name__ == "__main__":
     try:
         main(MPI.COMM_WORLD, *sys.argv[1:3])
-    except ValueError as problem:  # of the consistency or the correction asked for, on every rank
+    except ValueError as problem:  # no such consistency or correction: every rank raises this
         sys.exit(str(problem))

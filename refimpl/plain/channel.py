@@ -11,8 +11,8 @@ static   The shape is known: the slot lies at the reader.            n + 8 + 8 b
 dynamic  The shape varies: the payload stays at the writer.          n + m + 8 bytes, m = 24 + 8 · dimensions
          The writer puts dtype and shape, then the signal. The reader fetches the payload, then gives the credit back.
 
-MPI orders no two puts, so a flush stands between payload and signal. A reader that looks at its own memory beside a put
-may see anything, so it polls by an atomic operation. Source: Xue et al., "RPC considered harmful", arXiv 1805.08430.
+MPI does not keep the order of puts, so a flush stands between payload and signal. While a put arrives, an ordinary read
+may see anything; so signals and credits are read by atomic operations. Source: Xue et al., arXiv 1805.08430.
 
     mpirun -n 4 python -m refimpl.plain.channel
 """
@@ -50,8 +50,8 @@ class Channel:
         self.rank, self.timeout, self.offsets, size = comm.Get_rank(), timeout, {}, 0
         self.slots = {slot.name: slot for slot in slots}
         for slot in slots:
-            self.offsets[slot.name], size = size, size + PAYLOAD + -(-slot.capacity // WORD) * WORD
-        self.count, self.sent = Counter(), Counter()
+            self.offsets[slot.name], size = size, size + PAYLOAD + -(-slot.capacity // WORD) * WORD  # in whole words
+        self.count, self.sent = Counter(), Counter()  # count: slot -> tensors that this rank has written or read
         self.window = MPI.Win.Allocate(size, 1, comm=comm)
         self.memory = np.frombuffer(self.window.tomemory(), np.uint8)
         self.memory[:] = 0
@@ -59,14 +59,14 @@ class Channel:
         self.window.Lock_all()
 
     def put_signal(self, name, array):
-        """Write ``array`` into a slot of which this rank is the writer, once the reader has read the one before."""
+        """Wait until the reader has read the last tensor, then write ``array``. This rank is the slot's writer."""
         slot, payload = self.slots[name], array.reshape(-1).view(np.uint8)
         if payload.nbytes > slot.capacity:
             raise ValueError(f"slot {name} has {slot.capacity} bytes; the tensor has {payload.nbytes}")
         self.wait(name, CREDIT, f"rank {slot.reader} to read slot {name}")
         if slot.dynamic:
             self.here(name, PAYLOAD, payload.nbytes)[:] = payload
-            self.window.Sync()
+            self.window.Sync()  # what was written into this rank's memory can now be fetched
             self.put(name, slot.reader, SHAPE, np.array([DTYPES.index(array.dtype.name), array.ndim, *array.shape]))
         else:
             self.put(name, slot.reader, PAYLOAD, payload)

@@ -5,6 +5,9 @@
 The squares within a row are added up in one fixed order. The sums of the rows are added up exactly and rounded once
 (math.fsum). So the norm is the same number wherever the rows are kept. The optimizer updates only the rows that have a
 gradient.
+
+A *statistic* is a variable that is not trained, such as the mean that batch normalisation keeps (in PyTorch: a buffer).
+Its "gradient" is an estimate of its value from this step, and the value moves a fixed part of the way towards it.
 """
 
 import math
@@ -56,7 +59,7 @@ class Optimizer:
         clip = o.clip_norm / norm if o.clip_norm is not None and norm > o.clip_norm else 1.0
         for v in self.variables:
             values, (places, gradient) = self.values[v.name], sums[v.name]
-            if v.statistic:
+            if v.statistic:  # its gradient is an estimate of its value
                 values += values.dtype.type(STATISTIC_RATE) * (gradient - values)
             else:
                 scale = clip if v.clipped else 1.0

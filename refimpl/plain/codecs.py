@@ -23,7 +23,7 @@ class Codec:
     """Encodes the gradient of one variable in one microbatch. A message is a tuple of arrays."""
 
     feedback = False
-    """Whether what was left out is added to the next gradient: needed where the expectation of decode is not g."""
+    """Whether what was left out is added to the next gradient. A codec that is wrong on average needs it."""
 
     def encode(self, gradient, residual, key):
         """Return the message of gradient + residual, both (n,) float32. key: of the random numbers, see ``key_of``."""
@@ -39,7 +39,10 @@ class Codec:
 
 
 class Rounded(Codec):
-    """Half the bits of a float32, rounded to nearest, ties to even. kind: "bf16" (float32's range) or "fp16"."""
+    """Half the bits of a float32, rounded to nearest, ties to even: so little is lost that feedback is not needed.
+
+    kind: "bf16", with the range of float32, or "fp16".
+    """
 
     def __init__(self, kind):
         self.kind = kind
@@ -48,8 +51,9 @@ class Rounded(Codec):
         """Round each element."""
         if self.kind == "fp16":
             return (gradient.astype(np.float16),)
-        bits = gradient.view(np.uint32)
-        return (((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16),)
+        bits = gradient.view(np.uint32)  # bf16 is the upper half of a float32's bits
+        half = 0x7FFF + (bits >> 16 & 1)  # added to the lower half: a carry rounds up; a tie rounds to the even number
+        return ((bits + half >> 16).astype(np.uint16),)
 
     def merge(self, a, b):
         """Add in float32, round again."""
@@ -69,10 +73,12 @@ class Integers(Codec):
     """
 
     def __init__(self, width, microbatches, largest):
-        most = (1 << width - 1) // (1 << (microbatches - 1).bit_length()) - 1  # a microbatch's largest integer
+        parts = 1 << (microbatches - 1).bit_length()  # V, rounded up to a power of two
+        most = (1 << width - 1) // parts - 1  # the largest integer of a microbatch
         if most < 1:
             raise ValueError(f"{microbatches} microbatches do not fit into sums of {width} bits: give more bits")
         self.dtype = np.dtype(f"int{width}")
+        # exponent: the largest k with largest * 2**k <= most
         self.exponent = int(np.frexp(most / float(largest))[1]) if largest else 0
         while np.ldexp(float(largest), self.exponent) > most:
             self.exponent -= 1

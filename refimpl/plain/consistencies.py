@@ -84,7 +84,7 @@ class Backup(Asynchronous):
 
     def arrived(self, owner, push):
         """Return one update when N - B pushes of this step have arrived. A later push of this step is dropped."""
-        if push.version == owner.version < self.steps:
+        if push.version == owner.version < self.steps:  # computed from the newest values, so it is not late
             self.held.append(push)
         if len(self.held) < self.workers - self.number:
             return []
@@ -95,7 +95,7 @@ class Backup(Asynchronous):
 CONSISTENCIES = {"synchronous": (Backup, "", 0, 0), "asynchronous": (Asynchronous, "", 0, 0),
                  "bounded": (Bounded, ":S", 0, math.inf), "snapshot": (Snapshot, ":S", 0, math.inf),
                  "softsync": (Softsync, ":n", 1, 0), "backup": (Backup, ":B", 0, -1)}
-"""Name -> (class, parameter, its smallest value, its largest value minus N): backup:B has B from 0 to N - 1."""
+"""Name -> (class, parameter, its smallest value, its largest value - N). B of backup:B is at most N - 1: -1 + N."""
 
 DECENTRALISED = {"easgd": ":PERIOD", "gossip": "", "local": ":E"}
 """The ways to train without a server (``decentralised``): name -> parameter."""

@@ -80,7 +80,7 @@ def dense_server_at_owner(w, setting):
 
 
 def dense_server_spread(w, setting, variables):
-    """m dense variables on the server: each machine sends as many bytes as a worker as it does as a server."""
+    """m dense variables on the server. Half of a machine's bytes come from its workers, half from its server."""
     return 4 * w * variables * setting.crossing() * Fraction(setting.machines - 1, setting.machines)
 
 

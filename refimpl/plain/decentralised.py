@@ -42,7 +42,7 @@ def gossip(x, theirs, step):
 def local_steps(x, step, steps, examples, total):
     """Return the weighted mean of the replicas after ``steps`` steps of each.
 
-    examples: n_i, with the dtype of x and as many axes.
+    examples: n_i, in an array with the dtype of x and as many axes as x.
     """
     for _ in range(steps):
         x = step(x)

@@ -43,7 +43,8 @@ class Group:
 
     def gather_columns(self, parts):
         """Return the list with the columns of all members."""
-        return self._split(parts, np.concatenate(self.ranks.gather(np.concatenate(parts), "columns"), axis=1))
+        mine = np.concatenate(parts)  # the microbatches of all members, one below the other
+        return self._split(parts, np.concatenate(self.ranks.gather(mine, "columns"), axis=1))
 
     def add_columns(self, partials):
         """Return the list with this member's columns of the sum over all members: ``gather_columns`` backwards."""
@@ -65,19 +66,21 @@ class Group:
 def one_round(group, model, cut, dense, batch):
     """Return (loss, gradients of this member's microbatch, layer -> all members' (input, gradient of z)). Collective.
 
-    model: a ``Sharded``; its first connected layers are ``cut``.  dense: the values; of a cut layer this member's part.
+    model: a ``models.fully_connected.Sharded``; its first connected layers are ``cut``.
+    dense: {name: value}; of a layer that is cut, this member's part.
     """
     x, targets, saved = model.features(dense, batch)  # the convolutions, of this member's microbatch
     keys = [int(key[0]) for key in group.ranks.gather(np.array([batch.key], np.uint64), "keys")]  # of all members
     inputs_of, scales_of = {}, {}  # layer -> what its backward pass needs, for all members' microbatches
     inputs = group.gather_rows(x)
     for layer in cut:
-        weight, bias = layer.of(dense)
+        weight, bias = layer.of(dense)  # this member's part
         first = group.member * layer.blocks // group.size  # this member's first block of columns
         done = [layer.forward(rows, weight, bias, first, dropout_key(key, layer)) for rows, key in zip(inputs, keys)]
         outputs = [y for y, _ in done]
         inputs_of[layer], scales_of[layer] = inputs, [scale for _, scale in done]
         inputs = outputs if layer is cut[-1] else group.gather_columns(outputs)
+    # this member's microbatch through the layers that are not cut, to the loss and back to the cut layers
     loss, grad, gradients = end_of(model, model.connected[len(cut):], group.own_rows(outputs), targets, dense, batch)
     grads, kept = group.own_columns(grad), {}
     for layer in reversed(cut):

@@ -43,7 +43,7 @@ class LARS(Momentum):
         self.trust = trust
 
     def measured(self, p, state, g, scale, decay, t):
-        """Return the array with whose norm that of p is compared: g. scale: of clipping, not yet applied to g."""
+        """Return g: the ratio compares its norm with that of p. scale: of clipping, not yet applied to g."""
         return g
 
     def move(self, p, state, g, norms, scale, decay, rate, t):
@@ -60,7 +60,7 @@ class LAMB(Adam):
         super().__init__(beta1, beta2, epsilon)
 
     def measured(self, p, state, g, scale, decay, t):
-        """Update both moments; return the direction u, which includes weight decay."""
+        """Update both moments; return u, which includes weight decay: the ratio compares its norm with that of p."""
         m, v, g = state["first"], state["second"], g * p.dtype.type(scale)
         m[...], v[...] = self.first(m, g), self.second(v, g)
         u = self.step(m, v, g, 1.0, *self.corrections(t))
@@ -121,6 +121,7 @@ class LargeBatches(Hybrid):
     """A ``Hybrid`` whose optimizer is LARS or LAMB. All ranks have the same replicas, and rank 0 counts them."""
 
     def __init__(self, model, data, options, comm, architecture="hybrid"):
+        # Hybrid knows only element by element optimizers. It begins with SGD, which is replaced below.
         super().__init__(model, data, replace(options, optimizer="sgd", optimizer_options={}), comm, architecture)
         counted = [name for name, home in self.strategies.items()
                    if self.messages.rank == 0 or not isinstance(home, Replica)]

@@ -1,13 +1,15 @@
 """Codecs that send one of a few levels for each element, packed: a few bits, and a scale or two.
 
-    OneBit      v >= 0 or not, and the mean of each part       n/8 + 8 bytes        biased: feedback
-    QSGD(s)     ‖g‖ sgn(g) l/s; l or l + 1 at random           n (1 + bits of s)/8 + 4    E = g, variance
-                                                               at most min(n/s², √n/s) ‖g‖²
-    TernGrad    m sgn(g) with probability |g|/m, else 0        n/4 + 4 bytes        E = g; m = max |g|. Clipped to
-                                                               c standard deviations it is biased: feedback
+    OneBit      the sign, and for each sign the mean of its elements     n/8 + 8 bytes
+    QSGD(s)     ‖g‖ sgn(g) l/s, where l is |g| s/‖g‖, rounded up or      n (1 + bits of s)/8 + 4 bytes
+                down at random
+    TernGrad    m sgn(g) with probability |g|/m, else 0; m = max |g|     n/4 + 4 bytes
 
-The sum of two such messages is none. So each message travels as it is, whoever adds decodes it first, and the sums in
-the tree are float32 vectors.
+QSGD and TernGrad are right on average; the variance of QSGD is at most min(n/s², √n/s) ‖g‖². OneBit is biased, and so
+is TernGrad if it first clips g to some standard deviations. These two need feedback (``residuals``).
+
+The sum of two messages has other levels, so it cannot be sent in this form. Therefore each message travels as it is,
+the rank that adds decodes it first, and the sums in the tree are float32 vectors.
 
     python -m refimpl.plain.level_codecs
 """
@@ -19,13 +21,13 @@ from refimpl.plain.codecs import Codec, show
 
 
 class LevelCodec(Codec):
-    """Sends levels of ``bits`` bits for n elements, and scales. A message of one part is a decoded sum."""
+    """Sends a level of ``bits`` bits for each of n elements, and scales. A sum is a message of one decoded array."""
 
     def __init__(self, n, bits):
         self.n, self.bits = n, bits
 
     def pack(self, levels):
-        """Return the levels' bits without gaps, (⌈n bits / 8⌉,) uint8."""
+        """Return the levels' bits without gaps, (⌈n bits / 8⌉,) uint8. The lowest bit of each level comes first."""
         return np.packbits((levels[:, None] >> np.arange(self.bits)) & 1)
 
     def unpack(self, packed):
@@ -57,7 +59,8 @@ class OneBit(LevelCodec):
     def encode(self, gradient, residual, key):
         """Return (signs, (mean of those below 0, mean of the others))."""
         v = gradient + residual
-        parts = v[~(v >= 0)], v[v >= 0]  # what is not a number is in the first, so that its mean is none, too
+        parts = v[~(v >= 0)], v[v >= 0]  # NaN is in the first part, so the mean of this part is NaN, and is noticed
+        # accumulate adds from left to right: the same bits on every processor
         means = np.array([np.add.accumulate(part, dtype=np.float64)[-1] / part.size if part.size else 0
                           for part in parts], np.float32)
         return self.pack((v >= 0).astype(np.int64)), means
@@ -68,18 +71,18 @@ class OneBit(LevelCodec):
 
 
 class QSGD(LevelCodec):
-    """s levels of the norm, rounded at random so that the expectation is exact. A gradient of zeros stays one."""
+    """s levels of the norm, rounded at random so that the expectation is exact. Zeros stay zeros."""
 
     def __init__(self, n, s):
         super().__init__(n, 1 + s.bit_length())
         self.s = s
 
     def encode(self, gradient, residual, key):
-        """Return (sign and level of each, (norm,)). Level s may round up only where |g| is the norm: then it stays."""
+        """Return (sign and level of each, (norm,)). The largest level is s; rounding errors cannot lead beyond it."""
         norm = np.float32(np.sqrt(np.sum(gradient.astype(np.float64) ** 2)))
         exact = np.abs(gradient.astype(np.float64)) * self.s / norm if norm else np.zeros(self.n)
         levels = np.minimum(np.floor(exact + uniform(key, self.n)).astype(np.int64), self.s)
-        return self.pack(2 * levels + (gradient < 0)), np.array([norm])
+        return self.pack(2 * levels + (gradient < 0)), np.array([norm])  # the lowest bit is the sign
 
     def values(self, levels, scales):
         """Return sign · level · norm / s."""
@@ -87,7 +90,7 @@ class QSGD(LevelCodec):
 
 
 class TernGrad(LevelCodec):
-    """-m, 0 or m. clip: standard deviations beyond which elements are cut first, None: none are."""
+    """Sends -m, 0 or m for each element. clip: first clip to this number of standard deviations; None: do not."""
 
     def __init__(self, n, clip=2.5):
         super().__init__(n, 2)
@@ -95,7 +98,7 @@ class TernGrad(LevelCodec):
         self.feedback = clip is not None
 
     def encode(self, gradient, residual, key):
-        """Return (1, 0 or 2 for m, 0 or -m of each, (m,))."""
+        """Return (levels, (m,)). Level 1 stands for m, level 0 for 0, and level 2 for -m."""
         v = gradient + residual
         if self.clip is not None and v.size:
             most = np.float32(self.clip * v.std(dtype=np.float64))

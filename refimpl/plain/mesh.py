@@ -53,7 +53,7 @@ class Mesh(MeshLayers):
             rows = self.gather_columns(layer, {v: y for v, (y, _) in done.items()})
         for v in own:  # the layers above the cut, the loss, and back to the cut
             y, above = self.through(self.above, rows[v], v)
-            g = self.task.microbatches[v - self.task.first][1]
+            g = self.task.microbatches[v - self.task.first][1]  # the loss is the sum of y * g, so its gradient is g
             self.loss += float((y * g).sum(dtype=np.float64))
             grads[v] = self.back(above, g / self.task.normaliser)
         grads = self.own_columns(self.gather_rows(grads))

@@ -68,6 +68,6 @@ def exchange_nodes(send, nodes, nodes_of, empty, phase):
         for names, some_ids, some_rows in zip(nodes_of, ids, rows):  # from each rank
             if i < len(names):
                 part = RowGradient(some_ids, some_rows)
-                # the aggregators of a machine send the same node, each with different rows
+                # With local aggregation (``aggregation``) several ranks of a machine send rows of the same node.
                 came[names[i]] = merge_rows(came[names[i]], part) if names[i] in came else part
     return came

@@ -75,6 +75,7 @@ class MixedTraining:
         hidden = half(np.maximum(x @ w1, 0), self.kind)
         y = half(hidden @ w2, self.kind)
         with np.errstate(over="ignore", invalid="ignore"):
+            # the loss is the mean over 4 examples of each microbatch, times S
             dy = half((y - target) * np.float32(self.loss_scale.scale / (4 * MICROBATCHES)), self.kind)
             dw2, dhidden = half(hidden.T @ dy, self.kind), half(dy @ w2.T, self.kind)
             dw1 = half(x.T @ (dhidden * (hidden > 0)), self.kind)

@@ -20,6 +20,7 @@ class OwnReplica:
     """A rank's replica. x: all values (w,), one variable after the other, of one dtype.  examples: v_i.
 
     model, data: see ``models``.  options: as ``hybrid.Options``, without clipping.  values: {name: view of x}.
+    times: V / v_i. Each rank needs at least one microbatch.
     """
 
     def __init__(self, model, data, options, rank, ranks):
@@ -34,9 +35,10 @@ class OwnReplica:
     def step(self, x):
         """Return x after one step of the optimizer with the rank's own gradient at x."""
         self.x[...] = x  # and so all arrays in ``values``, which are views of it
+        # of sparse variables the needed rows, of dense ones the whole value
         needed = {name: self.values[name][ids] for name, ids in self.share.needs(self.done).items()}
         sums = {}
-        for name, g in self.share.gradients(self.done, self.values | needed).items():  # of sparse variables, rows
+        for name, g in self.share.gradients(self.done, self.values | needed).items():
             at, g = (g.ids, g.rows) if isinstance(g, RowGradient) else (..., g)
             sums[name] = at, g * g.dtype.type(self.times)
         self.optimizer.update(self.done, sums)

@@ -8,9 +8,8 @@ r of a sparse variable lies on owner r mod N. Variable number i, if it is dense,
 a row, or of a dense variable, is the number of its updates since the worker pulled it.
 
 The consistency says which n pushes an update applies. Their gradients are corrected and added up by a tree whose leaf i
-is push i (``refimpl.plain.tree``). The sum times N / n is the mean over the examples of n workers, which the optimizer
-gets. With n = N it is the synchronous gradient, to the bit. The conformance suite computes its expected values with
-this class, in float64. A known mistake is the class with one method replaced (``refimpl.conformance.space.owner``).
+is push i. The optimizer gets the sum times N / n, which is the mean over the examples of n workers. With n = N this is
+the synchronous gradient, to the bit. The conformance suite replaces one method of this class for each known mistake.
 """
 
 import hashlib
@@ -28,8 +27,8 @@ from refimpl.plain.tree import add_up
 class Push(NamedTuple):
     """What a worker pushes after step ``clock``. gradients: {name: array or RowGradient}.
 
-    version: the owner's at the pull.  pulled: name -> (the rows' places in the owner's array, their values and their
-    numbers of updates at the pull).
+    version: the number of updates that the owner had done when the worker pulled.
+    pulled: name -> (places of the pulled rows in the owner's array, their values, how often each was updated by then).
     """
 
     worker: int
@@ -43,7 +42,8 @@ class Owner:
     """Owner ``number`` of ``owners``. options: as ``hybrid.Options``, without clipping.
 
     clocks, version, seen: see ``consistencies``.  pulled: worker -> ``Push.pulled``, until the worker pushes.
-    updates: {name: of each row, or of the dense variable}.  staleness: {τ: number of pushed rows and dense variables}.
+    updates: {name: how often each row, or the dense variable, was updated}.
+    staleness: {τ: how many of the pushed rows and dense variables had this staleness}.
     """
 
     def __init__(self, number, owners, workers, steps, variables, options, rule="asynchronous", correction="none"):

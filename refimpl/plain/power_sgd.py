@@ -4,11 +4,11 @@
     P = Σ M_v Q             summed by the tree: 4 r m bytes
     P = orthonormal(P)      everybody does the same
     Q = Σ M_vᵀ P            summed by the tree: 4 r n bytes
-    decoded: P Qᵀ           the same on all ranks; of a matrix of rank at most r it is M itself
+    decoded: P Qᵀ           the same on all ranks; equal to M if M has at most r independent columns
 
-This is one step of the power iteration, and it is linear in the gradients: encode the sum, or sum what is encoded. The
-next step begins with this step's Q, which therefore belongs to the state. What P Qᵀ leaves out stays with each unit:
-M_v - P Pᵀ M_v (``residuals``), whose sum is M - P Qᵀ.
+This is one step of the power iteration. Both products are linear in the gradients, so the parts M_v Q add up to M Q.
+The next step begins with this step's Q, which therefore belongs to the state. A unit is a microbatch. Each unit keeps
+what P Qᵀ leaves out of its gradient, M_v - P Pᵀ M_v (``residuals``); the sum of these is M - P Qᵀ.
 
     python -m refimpl.plain.power_sgd
 """

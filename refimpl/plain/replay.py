@@ -22,7 +22,7 @@ def replay(owners, shares, variables, records, expected=None):
         raise ValueError(f"{len(records)} records of {len(owners)} owners: give the record of every owner")
     steps, stuck = {}, []
     at, before = [0] * len(owners), None  # at: the next entry of each record
-    while at != before:  # until no owner could go on. One that is stuck may go on after another one has
+    while at != before:  # Ask all owners again and again. An owner may have to wait for an entry of another one.
         stuck, before = [], list(at)
         for owner, record in zip(owners, records):
             for worker in record[at[owner.number]:]:  # as many entries as this owner can handle now

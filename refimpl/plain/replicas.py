@@ -18,7 +18,7 @@ from refimpl.plain.tree import add_up, nodes_by_rank
 
 
 class Replica:
-    """One dense variable; gradients are summed by the canonical allreduce."""
+    """One dense variable; gradients are summed in tree order (``allreduce``)."""
 
     def __init__(self, messages, variable, seed, microbatches):
         self.messages, self.microbatches = messages, microbatches

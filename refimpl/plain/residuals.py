@@ -7,8 +7,8 @@ A residual belongs to (variable, unit), and a unit is a microbatch. So the answe
 ranks, and a checkpoint with residuals can be resumed on another number. If a residual belonged to a rank, neither
 would hold.
 
-DGC (deep gradient compression) applies the momentum before it leaves out; else delayed elements would miss theirs. It
-clips each unit's gradient to its share of the norm, and sends more in the first epochs.
+DGC (deep gradient compression) applies momentum before it decides what to send. Otherwise elements that are sent late
+would have no momentum. It clips each unit's gradient to its share of the norm, and sends more in the first epochs.
 
     python -m refimpl.plain.residuals
 """
@@ -59,13 +59,13 @@ class MomentumCorrection:
 
 
 def clipped(gradient, clip_norm, units):
-    """Return a unit's gradient, its norm at most clip_norm / √units: then the sum's is clip_norm as of one batch."""
+    """Return a unit's gradient, clipped to the norm clip_norm / √units: independent ones add up to about clip_norm."""
     norm, most = np.sqrt(np.sum(gradient.astype(np.float64) ** 2)), clip_norm / np.sqrt(units)
     return gradient * np.float32(most / norm) if norm > most else gradient
 
 
 def main():
-    """Descend to a target with 5 of 100 elements sent: with feedback it arrives, without it does not."""
+    """Descend to a target with 5 of 100 elements sent: with feedback x reaches the target, without it x does not."""
     target = np.random.default_rng(0).standard_normal(100).astype(np.float32)
     for how in ("feedback", "nothing kept", "DGC"):
         digests = set()

@@ -5,7 +5,7 @@
     N - 1 steps: each rank sends the summed chunk that it received last to the right. All ranks then have all sums.
 
 The sum of each chunk begins at a different rank. So the order of addition depends on N, and so do the last bits. The
-canonical allreduce (refimpl.plain.allreduce) sends as many bytes and adds in the order of the microbatch tree. Source:
+allreduce of refimpl.plain.allreduce sends as many bytes, and adds in an order that does not depend on N. Source:
 Patarasuk & Yuan 2009.
 
     mpirun -n 4 python -m refimpl.plain.ring

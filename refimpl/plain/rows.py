@@ -1,4 +1,7 @@
-"""Sums of row gradients: objects with ``ids`` (k,), sorted and unique, and ``rows`` (k, d), one row for each id."""
+"""Sums of row gradients.
+
+A row gradient is an object with ``ids`` (k,), sorted and unique, and ``rows`` (k, d), one row for each id.
+"""
 
 from typing import NamedTuple
 
@@ -28,13 +31,13 @@ def merge_rows(left, right):
 
 
 def merge_occurrences(gradient, divisor=1):
-    """Return a gradient divided by ``divisor``. Rows with the same id are added in float64, and the ids are sorted."""
-    if not isinstance(gradient, Rows):
+    """Return a gradient divided by ``divisor``. If it is ``Rows``, rows with the same id are added in float64."""
+    if not isinstance(gradient, Rows):  # an array: the gradient of a dense variable
         return gradient / divisor
     rows = gradient.rows.astype(np.float64) / divisor
-    if (gradient.ids[1:] > gradient.ids[:-1]).all():
+    if (gradient.ids[1:] > gradient.ids[:-1]).all():  # the ids are sorted, and none comes twice
         return Rows(gradient.ids, rows)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # infinity - infinity is NaN, without a warning
         return aggregate_rows(Rows, gradient.ids, rows)
 
 

@@ -26,8 +26,9 @@ def halving_doubling(ranks):
     rank r has the sum of chunk r. The second half of the rounds goes back the same way.
 
     Write ranks and chunks as binary numbers. In the round of distance d = 2**k the partner of a rank differs from it in
-    bit k only (rank ^ d). A rank has kept the chunks whose bits below k are its own. Of these it now sends the chunks
-    that have the partner's bit k. For them (rank ^ chunk) % (2 * d) is d.
+    bit k only (rank ^ d). The rank has kept the chunks whose numbers agree with its own in all bits below k. Of these
+    it sends those that differ from it in bit k: (rank ^ chunk) % (2 * d) is d. On the way back it sends those that
+    agree with it in bit k, too: (rank ^ chunk) % (2 * d) is 0.
     """
     pairs = [(rank, chunk) for rank in range(ranks) for chunk in range(ranks)]
     apart = [2**k for k in range(ranks.bit_length() - 1)]  # distances 1, 2, 4, …, ranks / 2

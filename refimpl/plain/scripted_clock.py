@@ -23,7 +23,8 @@ def run(owners, shares, variables, seconds):
     """
     of = seconds if callable(seconds) else lambda worker, clock: seconds[worker]
     steps, waiting, happened = {}, [], []  # steps: worker -> its current Step.  waiting: workers whose pulls wait
-    agenda = [(0.0, worker) for worker in range(len(shares))]  # (when it has computed, worker); 0.0: before step 0
+    # agenda: (time, worker). At this time the worker ends its step; at time 0 it has not begun one.
+    agenda = [(0.0, worker) for worker in range(len(shares))]
     while agenda:
         now, worker = heapq.heappop(agenda)  # the earliest
         if worker in steps:

@@ -4,8 +4,8 @@
     Threshold(τ)       τ or -τ where |v| > τ                                                (Strom)
     AdaComp(bin)       where |v + g| >= max |v| of the bin: what has lately grown is sent soon
 
-v = g + e: the gradient and what was left out before (``residuals``), as all of these are biased. A merged message has
-the union of the places: bytes grow with the number of microbatches that differ, up to 8 min(n, V k).
+All of these are biased, so they encode v = g + e: the gradient and what was left out before (``residuals``). When two
+messages are merged, the places of both are kept. So a sum over V microbatches has up to 8 min(n, V k) bytes.
 
     python -m refimpl.plain.sparse_codecs
 """
@@ -66,7 +66,7 @@ class TopK(SparseCodec):
 
 
 class Threshold(SparseCodec):
-    """Strom's: a fixed step τ where an element has grown beyond it."""
+    """Strom 2015: an element is sent as τ or -τ when it has grown beyond τ."""
 
     def __init__(self, n, tau):
         super().__init__(n)
@@ -82,7 +82,7 @@ class Threshold(SparseCodec):
 
 
 class AdaComp(SparseCodec):
-    """As many elements of each bin as the gradient's growth asks for; no ratio has to be chosen."""
+    """In each bin of ``size`` elements the gradient decides how many are sent. No ratio has to be chosen."""
 
     def __init__(self, n, size=50):
         super().__init__(n)
@@ -90,7 +90,8 @@ class AdaComp(SparseCodec):
 
     def chosen(self, v, gradient):
         """Return where |v + g| reaches the largest |v| of its bin, if that is not 0."""
-        bins = np.arange(self.n) // self.size
+        bins = np.arange(self.n) // self.size  # the bin of each element
+        # reduceat: the maximum of each bin; [bins]: for each element that of its bin
         largest = np.maximum.reduceat(np.abs(v), np.arange(0, self.n, self.size))[bins]
         return np.flatnonzero((np.abs(v + gradient) >= largest) & (largest > 0))
 

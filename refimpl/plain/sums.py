@@ -3,8 +3,8 @@
     arrays    g    = sum of g_r / divisor            rows    g[k] = sum of g_r[k] / divisor[k]     over the ranks r
 
 Correct frameworks decide differently. ``semantics`` says how one of them does; it has the fields of the conformance
-suite's manifest. The suite's reference implementation uses this class in the dtype of the gradients. The suite's
-expected values are computed with it in float64.
+suite's manifest (docs/conformance.md). The suite's reference implementation uses this class in the dtype of the
+gradients. The suite's expected values are computed with it in float64.
 """
 
 import math
@@ -66,7 +66,11 @@ class Sums:
         return Rows(ids, rows) if self.semantics.duplicates == "add" else last_of(ids, rows)
 
     def divisors(self, parts, ids):
-        """Return the divisor of each row: (k,) int64. ids: (k,), the sorted ids of all parts."""
+        """Return the divisor of each row: (k,) int64. ids: (k,), the sorted ids of all parts.
+
+        "average": the number of ranks.  "per-row-count": the number of ranks that pushed the row.
+        "per-occurrence": how often they pushed it.  Any other rule: 1.
+        """
         rule = self.semantics.sparse
         if rule.startswith("per-"):
             pushed = np.concatenate([own if rule == "per-occurrence" else np.unique(own) for own, _ in parts])
@@ -82,7 +86,7 @@ class Sums:
         return Rows(ids, self.over(rows, self.divisors(parts, unique)[place][:, None]))
 
     def weights(self, counts):
-        """Return the factor of each rank's sum over its examples, in the loss. counts: numbers of examples, (N,)."""
+        """Return the factor of each rank in the loss. counts: its number of examples; its loss is a sum over them."""
         ranks = len(counts)
         factors = {"global-mean": np.full(ranks, 1.0 / counts.sum()), "sum": np.ones(ranks),
                    "mean-of-means": 1.0 / (np.maximum(1, counts) * ranks)}  # a rank without examples has the sum 0
@@ -90,7 +94,11 @@ class Sums:
 
 
 def norm_of(gradients, semantics):
-    """Return the norm of those gradients that count in it. gradients: {name: array or (ids, rows)}."""
+    """Return the norm. gradients: {name: array or (ids, rows)}.
+
+    semantics.clip_norm: if it begins with "dense", rows do not count. With "occurrences" each row counts by itself;
+    otherwise rows with the same id are first added up.
+    """
     squares = []
     for g in gradients.values():
         if isinstance(g, tuple):

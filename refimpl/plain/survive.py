@@ -7,7 +7,8 @@
                from its partner, and do the step again
 
 The microbatches are the same on any number of ranks, and their gradients are added up in the order of one tree. So the
-repeated step gives the bits that it would have given. It takes an MPI that outlives its ranks (ULFM), as Open MPI's:
+repeated step gives the bits that it would have given. This needs an MPI that goes on when a rank dies. Open MPI can do
+this (ULFM). --kill 2@5@0.1: rank 2 kills itself in step 5, after 0.1 s.
 
     mpirun -n 4 python -m refimpl.plain.hybrid lm --steps 10                                  # nobody dies
     mpirun --with-ft ulfm -n 4 python -m refimpl.plain.survive lm --steps 10 --kill 2@5@0.1   # 3 ranks, the same hash
@@ -48,7 +49,7 @@ def back_up(training):
 
 
 def restore(training, dense, shares):
-    """Fill a new training with the dense arrays of the old one, of which all ranks had replicas, and all old shares."""
+    """Fill a new training. dense: arrays of the old one, the same on all ranks.  shares: those of all old ranks."""
     for key, array in arrays_of(training, sparse=False).items():
         array[...] = dense[key]
     for (name, slot), array in arrays_of(training, sparse=True).items():
@@ -64,7 +65,7 @@ def agree(comm, done):
     """Return whether all ranks are alive and done; every living rank gets the same answer. Collective."""
     try:
         return bool(comm.Agree(int(done)))
-    except MPI.Exception:  # a rank died, which this one may not have noticed; the other ranks are told so as well
+    except MPI.Exception:  # a rank died. All other living ranks get this exception, too
         return False
 
 
@@ -75,24 +76,24 @@ def recover(begin, comm, names, before, backup):
         comm, done = comm.Shrink(), False
         try:
             names = comm.allgather(me)
-            if any({old[i], old[i - 1]}.isdisjoint(names) for i in range(len(old))):
+            if any({old[i - 1], old[i]}.isdisjoint(names) for i in range(len(old))):  # a rank, and its partner
                 print("A rank and its partner died together: their rows are lost.", flush=True)
                 agree(comm, True)
-                os._exit(1)  # not Abort: called by several ranks, it has left the launcher running
-            lost = [] if old[old.index(me) - 1] in names else [backup]
+                os._exit(1)  # When several ranks called Abort, the launcher did not end
+            lost = [] if old[old.index(me) - 1] in names else [backup]  # the rank before this one is dead
             shares = [part for parts in comm.allgather([share, *lost]) for part in parts]
             training = begin(comm)
             restore(training, dense, shares)
             new, done = back_up(training), True
-        except MPI.Exception:  # one more rank died
+        except MPI.Exception:  # one more rank died: again, with those that are left
             comm.Revoke()
         if agree(comm, done):
             return training, names, new
 
 
 def train(begin, comm, steps, deaths):
-    """Train, whoever dies; return the training. begin(comm): a new one.  deaths: (rank, step, seconds). Collective."""
-    training, names = begin(comm), comm.allgather(comm.rank)  # names: who is who, by the ranks at the start
+    """Train, whoever dies; return the training. begin(comm): makes one.  deaths: (rank, step, seconds). Collective."""
+    training, names = begin(comm), comm.allgather(comm.rank)  # names[r]: the number that rank r had at the start
     backup, steps_done = back_up(training), 0
     while steps_done < steps:
         comm, done = training.messages.comm, False

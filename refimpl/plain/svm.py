@@ -9,9 +9,10 @@ Sequential minimal optimisation changes two weights at a time, so that the sum s
     F_i = Σ_j α_j y_j K(x_j, x_i) - y_i
 
 the pair is ``up``, the sample of smallest F whose α y can grow, and ``low``, the one of largest F whose α y can shrink.
-The weights are optimal when F_low - F_up <= 2 τ. Most samples end with α = 0 or C and stay there; once their F shows
-that neither end of the gap can be theirs, they are eliminated: nobody computes their F any more. That is a guess. So at
-the end the F of the eliminated is reconstructed from all weights above 0, and the training goes on if the gap is open.
+The weights are optimal when the gap F_low - F_up is at most 2 τ. Most samples end with α = 0 or C and stay there. Such
+a sample can be ``up`` only, or ``low`` only. If its F shows that it cannot be this one now, it is eliminated: nobody
+computes its F any more. That is a guess. So at the end the F of the eliminated is reconstructed from all weights above
+0, and the training goes on if the gap is open.
 
 Every number is computed as one rank would compute it, and ties go to the sample that comes first. So the weights have
 the same bits on any number of ranks. Source: Vishnu et al., arXiv 1406.5161; Keerthi et al. 2001 for the pair.
@@ -29,7 +30,7 @@ from refimpl.plain.messages import Messages
 
 
 class SupportVectors:
-    """This rank's samples and their weights: of all samples, every size-th from number ``rank`` on. Local to make.
+    """This rank's samples and their weights: samples rank, rank + N, rank + 2 N, … of N ranks. Local to make.
 
     rows: (n, width) float64, all samples.  labels: (n,) of +1 and -1.  period: iterations between two eliminations.
     """
@@ -73,12 +74,12 @@ class SupportVectors:
         return [(row[1], row[2], row[3:]) for row in everybody]
 
     def improve(self, up, low):
-        """Move α y from ``low`` to ``up`` as far as it pays and both stay in [0, C]; keep F right. Collective."""
+        """Take from α y of ``low`` and add to α y of ``up``: the best step within [0, C]. Update F. Collective."""
         (f_up, i), (f_low, j) = up, low
         pair = self.share((self.ids == i) | (self.ids == j))
         (a, y, x), (b, z, w) = pair if i < j else pair[::-1]
-        curvature = 2 - 2 * self.kernel(x, w[None])[0]
-        room = self.c - a if y > 0 else a, b if z > 0 else self.c - b
+        curvature = 2 - 2 * self.kernel(x, w[None])[0]  # K(x, x) + K(w, w) - 2 K(x, w)
+        room = self.c - a if y > 0 else a, b if z > 0 else self.c - b  # how far each weight can move
         step = min((f_low - f_up) / max(curvature, 1e-12), *room)
         near, far = self.kernel(x, self.rows[self.active]), self.kernel(w, self.rows[self.active])
         self.error[self.active] += step * near - step * far

@@ -48,7 +48,7 @@ def shortest_tree(nodes, root, lengths):
         if link[0] != link[1] and (link not in shorter or saved < shorter[link]):
             shorter[link], origin[link] = saved, (a, b)
     tree = {origin[link] for link in shortest_tree({n for n in nodes if n not in cycle} | {name}, root, shorter)}
-    entered = {b for _, b in tree}  # of the cycle's own links all are kept but the one to the node that is entered
+    entered = {b for _, b in tree}  # The tree enters the cycle at one node. The cycle's own link to it is left out.
     return tree | {(entering[b], b) for b in cycle if b not in entered}
 
 
@@ -77,7 +77,7 @@ def many_trees(rates, root, epsilon=0.05):
         amounts[tree] = amounts.get(tree, 0) + amount
         for link in tree:
             lengths[link] *= 1 + epsilon * amount / rates[link]
-    # a link of this many times its rate is needed, were the amounts not divided
+    # The amounts in the fullest link are this many times its rate. Divided by this number, all fit.
     fullest = max(sum(amount for tree, amount in amounts.items() if link in tree) / rates[link] for link in rates)
     return {tree: amount / fullest for tree, amount in amounts.items()}
 

@@ -25,7 +25,7 @@ class Updates(Sums):
         self.state = self.first_state(task, self.values)
         self.clock, self.updates, seen = 0, 0, []
         for window in self.windows(task, task.steps):
-            if self.updates == task.resume_after:
+            if self.updates == task.resume_after:  # a checkpoint that is resumed must change nothing
                 self.load(task, self.save())
             local = self.accumulated(task, window)
             self.apply_all(task, self.clipped(task, self.aggregated(task, local), local))
@@ -33,7 +33,7 @@ class Updates(Sums):
             seen.append(deepcopy(self.values))
         return seen
 
-    accumulate = resume = update  # the suite's cases of these kinds also run all updates
+    accumulate = resume = update  # the suite calls the method that a case is named after: all three do the same
 
     def windows(self, task, steps):
         """Return the micro-steps of each update: the last window may be shorter, or be dropped."""
@@ -55,7 +55,7 @@ class Updates(Sums):
         return {v.name: self.added([step[v.name] for step in window], divisor) for v in task.variables}
 
     def micro_steps(self, task, count):
-        """Return the divisor of the gradients of a window of ``count`` micro-steps. (The loss scale is another one.)"""
+        """Return by what the sum of ``count`` micro-steps is divided, beside the loss scale."""
         count = task.window if self.semantics.partial == "applied-by-window" else count
         return count if self.semantics.window == "average" else 1
 

@@ -58,6 +58,14 @@ def test_a_long_list_goes_on_below_the_same_heading():
 def test_what_follows_an_exercise_has_the_heading_of_its_section():
     _, section = made(text("## Rings\n\n### Exercise 1\n\nHow many?"), code("x", PICTURE))
     assert [slide.title for slide in section][-1] == "Rings"
+    _, section = made(text("## Exercises\n\n### Exercise 1\n\nHow many?"), code("x", PICTURE))
+    assert [slide.title for slide in section][-1] == "Exercises"
+
+
+def test_a_table_stands_below_the_sentence_that_announces_it():
+    _, (slide,) = made(text("## Rules\n\nA long story. These are the rules:\n\n| a | b |\n| --- | --- |\n| 1 | 2 |"))
+    table = slide.shown[-1]
+    assert table.startswith("<p>These are the rules:</p>") and "<td>2</td>" in table and "story" not in table
 
 
 def test_pictures_stand_alone_and_are_found_from_the_slides_folder():
@@ -89,6 +97,7 @@ def test_every_lesson_has_slides(path):
     notebook = json.loads(path.read_text())
     made = slides.slides(notebook)
     assert len(made) >= 4 and all(slide.shown for section in made for slide in section)
+    assert all(slide.title or slide.shown[0].startswith("<h") for section in made for slide in section)
     page = slides.page(notebook)
     assert "</html>" in page and all(part.startswith("<h") for part in page.split("<section>") if "</section>" in part)
 

@@ -24,5 +24,7 @@ def test_the_worker_that_waits_under_a_bound_is_the_one_that_the_page_names():
 def test_the_page_for_teachers_says_what_a_lesson_needs(path):
     opening = "".join(json.loads(path.read_text("utf-8"))["cells"][0]["source"])
     title, needs = re.match("# (.*)", opening)[1], re.search(r"First: (.*)\*$", opening, re.MULTILINE)[1]
+    minutes = re.search(r"About (\d+) minutes", opening)[1]
     numbers = ", ".join(re.findall(r"[(](\d+)_", needs))
-    assert f"| {title} | {numbers}{' ' * bool(numbers)}|" in (ROOT / "docs" / "teaching.md").read_text("utf-8").splitlines()
+    page = (ROOT / "docs" / "teaching.md").read_text("utf-8")
+    assert f"| {title} | {minutes} | {numbers}{' ' * bool(numbers)}|" in page.splitlines()

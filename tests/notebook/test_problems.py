@@ -35,7 +35,9 @@ def test_a_set_is_as_nbgrader_and_its_readers_expect(path):
         assert cell.get("outputs", []) == [] and max(map(len, cell["source"].splitlines())) <= 120
     points = [(graded(cell)["points"], cell["cell_type"]) for cell in cells if graded(cell)["grade"]]
     assert sum(of for of, _ in points) == POINTS and sum(of for of, kind in points if kind == "code") == TESTED
-    said = [int(given) for cell in cells for given in re.findall(r"^## \d\. .*\((\d+) points\)", cell["source"])]
+    heads = [head for cell in cells for head in re.findall(r"^## \d\. .*\((\d+) points(, optional)?\)", cell["source"])]
+    said = [int(given) for given, _ in heads]
+    assert [bool(optional) for _, optional in heads] == [False] * (len(heads) - 1) + [True], "the proof is optional"
     assert sum(said) == POINTS and 3 <= len(said) <= 4 and all(10 <= given <= 25 for given in said)
     (essay,) = (cell["source"] for cell in cells if graded(cell)["grade"] and cell["cell_type"] == "markdown")
     rubric = essay.partition("**Rubric.**")[2]

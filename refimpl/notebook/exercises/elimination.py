@@ -19,7 +19,7 @@ def check_may_go(may_go):
                 if grows and shrinks:
                     return wrong(f"{sample}: its weight is free, so it can be either end when errors change")
                 return wrong(f"{sample}: it {'may go' if wanted else 'must stay'}. Which end of the gap could it be?")
-    return right("a sample at a bound can be one end only, and its error is on the wrong side of the other end.")
+    return right("a sample whose weight is 0 or C can be one end only, and its error lies beyond that of the other.")
 
 
 @exercise

@@ -37,7 +37,7 @@ def check_step_seconds(step_seconds):
             if not isinstance(given, (int, float)):
                 return wrong(f"step_seconds({seconds}, {backup}) returned {given!r}: return seconds")
             if given != sorted(seconds)[needed - 1]:
-                said = f"workers that take {seconds} s, {backup} backup workers among them: you say {given:g} s"
+                said = f"workers that take {seconds} s, and {backup} of them may be late: you say {given:g} s"
                 if given > sorted(seconds)[needed - 1]:
                     return wrong(f"{said}; that is longer than need be: {needed} pushes are enough")
                 return wrong(f"{said}; {needed} pushes are needed: put the workers in the order in which they arrive")
