@@ -17,7 +17,8 @@ class Ratings:
         error = (u * v).sum(axis=1) + dense["bias"] - batch.targets
         slope = (2 * error / batch.normaliser).astype("float32")[:, None]
         return float((error**2).sum()) / batch.normaliser, {
-            "users": aggregate_rows(user, slope * v), "items": aggregate_rows(item, slope * u), "bias": slope.sum(axis=0)}
+            "users": aggregate_rows(user, slope * v), "items": aggregate_rows(item, slope * u),
+            "bias": slope.sum(axis=0)}
 
 def draw(microbatches, size):
     rng = np.random.default_rng(0)

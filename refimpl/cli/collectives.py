@@ -5,7 +5,7 @@ import json
 from refimpl.cli import exactness, simulate, trees
 from refimpl.cli.asked.values import file, whole
 
-HELP = "look at collective algorithms: properties proved of them, pictures, rounding errors, times, trees"
+HELP = "prove, draw and simulate collective algorithms; rounding errors; trees for a network"
 REFUSALS = (ValueError, OSError)
 
 

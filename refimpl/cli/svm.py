@@ -42,7 +42,7 @@ def _training(parser):
     parser.add_argument("--degree", type=whole(), default=3, help="degree of the polynomial kernel (default 3)")
     parser.add_argument("--constant", type=real(), default=0.0, help="constant of the polynomial kernel (default 0)")
     parser.add_argument("--tolerance", type=real(above=True), default=1e-3,
-                       help="stop when half the optimality gap is below this (default 1e-3)")
+                       help="stop when the gap of the optimality condition is at most twice this (default 1e-3)")
     parser.add_argument("--selection", choices=SELECTIONS, default="second",
                        help="select pairs by first-order or second-order information (default second)")
     parser.add_argument("--elimination", choices=ELIMINATIONS, default="multi",
@@ -52,7 +52,7 @@ def _training(parser):
     parser.add_argument("--cache", type=whole(), default=200, metavar="MB",
                        help="memory on each rank for kernel rows, in megabytes (default 200)")
     parser.add_argument("--block", type=whole(), default=32, metavar="P",
-                       help="change the P samples at each end of the gap in one round: more samples, fewer rounds; "
+                       help="in one round change the P samples that violate the condition most at each end; more samples, fewer rounds; "
                             "1: one pair (default 32)")
 
 

@@ -33,7 +33,7 @@ CHOICES = {
                               "counts 0",
              "sum": "the sum over all examples of all ranks"},
     "untouched": {"kept": "parameters and optimizer state of rows that no rank touched stay as they are",
-                  "decayed": "every row takes part in each update, those that no rank touched with gradient 0",
+                  "decayed": "every update changes every row, with gradient 0 if no rank touched it",
                   "decayed-by-momentum": "with momentum every row takes part in each update, with other optimizers "
                                          "those touched"},
     "adam": {"corrected": "Adam adds epsilon to the corrected root, as the paper's algorithm does",

@@ -11,7 +11,7 @@ from refimpl.conformance.words import names_in_words, ranks_in_words
 def told(fit: Explanation) -> Diagnosis:
     """Return the diagnosis that a fit is. Local."""
     code = " and ".join(d.code for d in fit.deviations)
-    words = "; ".join(_in_scope(d.words, d.scope.words) for d in fit.deviations)
+    words = ". Also, ".join(_in_scope(d.words, d.scope.words) for d in fit.deviations)
     wrong = [one for answers in fit.explained for one in answers.wrong]
     names = names_in_words(sorted({one.place.variable.name for one in wrong}))
     factor = factor_of([(one.value, one.wanted) for one in wrong if np.isfinite(numbers_of(one.value)).all()])

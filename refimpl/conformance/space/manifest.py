@@ -52,7 +52,8 @@ def _of(rules: dict, semantics) -> Deviation:
             declared = DIVISION[field][getattr(semantics, field)]
             words.append(f"your {what} match {DIVISION[field][value]}, not {declared}")
         else:
-            words.append(f"the numbers match {field} = {value} ({CHOICES[field][value]}), not the manifest's "
-                         f"{getattr(semantics, field)} ({CHOICES[field][getattr(semantics, field)]})")
-    return Deviation(" and ".join(f"{f}={v}" for f, v in rules.items()), "; ".join(words), rules=rules,
+            declared = getattr(semantics, field)
+            words.append(f"the numbers match {field} = {value}: {CHOICES[field][value]}. The manifest says {declared}: "
+                         f"{CHOICES[field][declared]}")
+    return Deviation(" and ".join(f"{f}={v}" for f, v in rules.items()), ". Also, ".join(words), rules=rules,
                      where=lambda case: any(CONCERNS.get(field, anywhere)(case) for field in rules))

@@ -45,7 +45,7 @@ class PartsNotSummed(Mesh):
 
 
 class WholeOverHolders(Mesh):
-    """The gradient of a whole layer is summed over ranks of the same member number alone, not over all N."""
+    """The gradient of a whole layer is summed only over ranks of the same member number, not over all N."""
 
     def holds(self, name, rank):
         return self.place(rank)[1] == self.member
@@ -98,8 +98,8 @@ class NormWithoutParts(Mesh):
 
 
 class InputGradientKTimes(Mesh):
-    """The gradient that leaves the cut layers for those below is K times ours: partial sums are added up by every
-    member, and then once more.
+    """The gradient that the first cut layer gives to the layer below it is K times ours: partial sums are added up by
+    every member, and then once more.
     """
 
     def own_rows(self, grads, own):

@@ -68,9 +68,7 @@ class StalenessPerWorker(Owner):
 
 
 class Aliased(Owner):
-    """The old value that the delta is taken against is an alias of the current one: the delta is 0, and nothing is
-    compensated.
-    """
+    """The old value is an alias of the current one: their difference is 0, and nothing is compensated."""
 
     def old(self, v, push, at):
         return self.values[v.name][at], super().old(v, push, at)[1]

@@ -9,7 +9,7 @@ from refimpl.plain.mesh import Mesh
 from refimpl.plain.owner import Owner
 
 PAGE = Path(__file__).parents[3] / "docs" / "bugs.md"
-BLOCK = re.compile(r"\n    <details><summary>In code.*?</details>\n", re.DOTALL)
+BLOCK = re.compile(r"\n    <details><summary>The code.*?</details>\n", re.DOTALL)
 
 
 def written(text: str) -> str:
@@ -38,7 +38,7 @@ def block(kinds) -> str:
             lines += [*code(getattr(plain, name)), f"# {kind.__name__}: {first_sentence(kind)}",
                       *code(getattr(kind, name)), ""]
     body = "".join(f"    {line}\n" if line else "\n" for line in lines[:-1])
-    return ("\n    <details><summary>In code, below the right line</summary>\n\n"
+    return ("\n    <details><summary>The code: first right, then with the bug</summary>\n\n"
             f"    ```python\n{body}    ```\n\n    </details>\n")
 
 
