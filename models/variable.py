@@ -41,8 +41,9 @@ class Variable:
     shape:     integers, in a tuple, a list or a NumPy array.  dtype: its name, or a type such as np.float32.
     sparse:    its gradient touches only some rows and is a RowGradient; its shape is (rows, columns).
     statistic: it is not trained. Its "gradient" is this step's estimate: the sum of the microbatches' shares. The value
-               moves towards it: value += STATISTIC_RATE * (estimate - value).
+               moves towards it: value += rate * (estimate - value); rate: ``learning_rate``, None: STATISTIC_RATE.
     decays:    weight decay applies.
+    learning_rate, weight_decay: in place of the training's options, and changed by the same schedule; None: those.
     clipped:   its gradient counts in the global norm, and is clipped by it.
     blocks:    S, a power of two: the model computes with S equal parts of its rows, one by one, so that each of K ranks
                may hold S/K neighbouring parts (see ``models.fully_connected``). 1: it is not cut.
@@ -58,6 +59,8 @@ class Variable:
     clipped: bool = True
     statistic: bool = False
     blocks: int = 1
+    learning_rate: float | None = None
+    weight_decay: float | None = None
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name or "\0" in self.name:
@@ -69,6 +72,11 @@ class Variable:
             if not isinstance(value := getattr(self, flag), (bool, np.bool_)):
                 raise ValueError(f"variable {self.name!r} has {flag}={value!r}: write True or False")
             object.__setattr__(self, flag, bool(value))
+        for number in ("learning_rate", "weight_decay"):
+            if (value := getattr(self, number)) is not None and not (
+                    isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf):
+                raise ValueError(f"variable {self.name!r} has {number}={value!r}: write a number of at least 0, or "
+                                 "None")
         if isinstance(self.initial, type) or not callable(getattr(self.initial, "elements", None)):
             raise ValueError(f"variable {self.name!r} has initial={self.initial!r}: write Constant(value), "
                              "Uniform(limit), or what has elements(key, start, count) as they have")
@@ -85,6 +93,15 @@ class Variable:
     def nbytes(self) -> int:
         """The bytes of one copy."""
         return self.size * np.dtype(self.dtype).itemsize
+
+    def rate_in(self, options) -> float:
+        """Return the learning rate in a training with these options, before its schedule; of a statistic, its rate."""
+        given = STATISTIC_RATE if self.statistic else options.learning_rate
+        return given if self.learning_rate is None else self.learning_rate
+
+    def decay_in(self, options) -> float:
+        """Return the weight decay in a training with these options."""
+        return 0.0 if not self.decays else options.weight_decay if self.weight_decay is None else self.weight_decay
 
     def initial_elements(self, seed: int, start: int, count: int):
         """Return elements ``start`` to ``start + count - 1`` of the initial value: (count,), in ``initial``'s dtype.

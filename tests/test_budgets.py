@@ -14,27 +14,27 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5930,
-    "models": 6044,
+    "kernels": 5931,
+    "models": 6061,
     "refimpl/*.py": 194,
     "refimpl/cli": 2648,
     "refimpl/collectives": 4896,
     "refimpl/conformance": 8078,
-    "refimpl/enclosure": 1068,
+    "refimpl/enclosure": 1066,
     "refimpl/experiments": 7331,
     "refimpl/gradients": 1152,
     "refimpl/jax": 440,
     "refimpl/notebook": 1813,
     "refimpl/pictures": 2054,
-    "refimpl/plain": 4293,
+    "refimpl/plain": 4292,
     "refimpl/plan": 2869,
     "refimpl/server": 759,
     "refimpl/strategies": 1737,
     "refimpl/svm": 164,
-    "refimpl/torch": 1992,
-    "refimpl/training": 7529,
+    "refimpl/torch": 2027,
+    "refimpl/training": 7544,
     "refimpl/transport": 4100,
-    "tests": 44278,
+    "tests": 44340,
 }
 
 

@@ -101,7 +101,8 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
 
     parameter, gradient, every array of ``state`` (see ``initial_state``): one shape, one dtype.
     rate: learning rate.  step: global step, from 1 (used by adam).  scale: clip factor, multiplies the gradient first.
-    decay: weight decay, adds decay * parameter to the scaled gradient, except for adamw.  options: see ``ELEMENTWISE[name].options``.
+    decay: weight decay, adds decay * parameter to the scaled gradient, except for adamw.
+    options: see ``ELEMENTWISE[name].options``.
     Raises ValueError or TypeError if shapes or dtypes differ, KeyError if the optimizer is unknown.
     """
     optimizer, slots = _optimizer(name), _slots(name, parameter, state)

@@ -16,7 +16,6 @@ from kernels.random import key_of
 from kernels.update import OPTIMIZERS
 from kernels.update.definition import update_rows
 from kernels.update.rates import rate_of
-from models.variable import STATISTIC_RATE
 from refimpl.enclosure import namespace as xp
 from refimpl.enclosure.elementwise import between, grown
 from refimpl.enclosure.enclosure import Enclosure
@@ -145,21 +144,20 @@ def _update(model, data, options, state, summed, scale):
     optimizer = OPTIMIZERS[options.optimizer]
     settings = {**optimizer.options, **options.optimizer_options}
     settings |= {"step": state.step} if optimizer.clock else {}
-    rate = rate_of(state.step - 1, base=options.learning_rate, rate=options.rate, warmup=options.warmup,
-                   steps=options.rate_steps)
     for variable in model.variables:
         gradient, values = summed[variable.name], state.arrays[key_of_array(variable.name, None)]
         if variable.statistic:
-            values += np.dtype(variable.dtype).type(STATISTIC_RATE) * (gradient - values)
+            values += np.dtype(variable.dtype).type(variable.rate_in(options)) * (gradient - values)
             continue
+        rate = rate_of(state.step - 1, base=variable.rate_in(options), rate=options.rate, warmup=options.warmup,
+                       steps=options.rate_steps)
         slots = [state.arrays[key_of_array(variable.name, slot)] for slot in optimizer.state]
         factor = scale if variable.clipped else Enclosure.exact(np.float64(1))
         if variable.sparse and not options.average_sparse:
             factor = factor * np.float64(data.microbatches)
-        decay = options.weight_decay if variable.decays else 0.0
         factor = factor.astype(variable.dtype)
         if variable.sparse:
-            update_rows(optimizer.define, values, slots, gradient.ids, gradient.rows * factor, rate, decay=decay,
-                        **settings)
+            update_rows(optimizer.define, values, slots, gradient.ids, gradient.rows * factor, rate,
+                        decay=variable.decay_in(options), **settings)
         else:
-            optimizer.define(values, *slots, gradient * factor, rate, decay=decay, **settings)
+            optimizer.define(values, *slots, gradient * factor, rate, decay=variable.decay_in(options), **settings)

@@ -16,7 +16,6 @@ import numpy as np
 
 from kernels.reductions.definition import sum_of_squares_per_row
 from kernels.update.rates import rate_of
-from models import STATISTIC_RATE
 from refimpl.plain.optimizers import OPTIMIZERS
 
 
@@ -55,13 +54,13 @@ class Optimizer:
         places: the rows of values[name] to which the rows of a sparse gradient belong; None for a dense gradient.
         """
         o = self.options
-        rate = rate_of(step, base=o.learning_rate, rate=o.rate, warmup=o.warmup, steps=o.rate_steps)
         clip = o.clip_norm / norm if o.clip_norm is not None and norm > o.clip_norm else 1.0
         for v in self.variables:
             values, (places, gradient) = self.values[v.name], sums[v.name]
             if v.statistic:  # its gradient is an estimate of its value
-                values += values.dtype.type(STATISTIC_RATE) * (gradient - values)
+                values += values.dtype.type(v.rate_in(o)) * (gradient - values)
             else:
+                rate = rate_of(step, base=v.rate_in(o), rate=o.rate, warmup=o.warmup, steps=o.rate_steps)
                 scale = clip if v.clipped else 1.0
                 if v.sparse and not o.average_sparse:  # gradients add up to a mean: make it a sum over the microbatches
                     scale *= microbatches
@@ -72,6 +71,6 @@ class Optimizer:
         if gradient.size:
             values = self.values[v.name]
             g = gradient * values.dtype.type(scale)
-            if v.decays and self.options.weight_decay:
-                values[at], g = self.rule.decayed(values[at], g, rate, self.options.weight_decay)
+            if decay := v.decay_in(self.options):
+                values[at], g = self.rule.decayed(values[at], g, rate, decay)
             self.rule.apply(values, self.state[v.name], at, g, rate, t)

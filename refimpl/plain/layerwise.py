@@ -85,7 +85,7 @@ class Layerwise(Optimizer):
 
     def apply(self, v, at, gradient, scale, rate, t):
         """Update the part of a variable that this rank has a gradient for. Collective, also without a gradient."""
-        p, decay = self.values[v.name][at], self.options.weight_decay if v.decays else 0.0
+        p, decay = self.values[v.name][at], v.decay_in(self.options)
         state = {slot: array[at] for slot, array in self.state[v.name].items()}
         other = self.rule.measured(p, state, gradient, scale, decay, t)
         norms = [self.norm(v, x) for x in (p, other)] if v.decays else (0, 0)

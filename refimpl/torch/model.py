@@ -43,6 +43,8 @@ class TorchModel:
     loss: loss(module, batch) -> 0-d tensor, the *sum* of the losses of a ``Microbatch``'s examples.
     rows: rows(batch) -> {table: ids} of a ``models.Batch``, in any order; None: look-ups are recorded.
     dense: names of tables that are to be dense variables.
+    groups: parameter groups as PyTorch's optimizers take them, with an lr and a weight_decay of their own, see
+    ``settings_of``.
     initial: name -> ``Uniform``, ``Constant``, ``Normal``, ...: initial values. By default they are the module's
     values. A table on the meta device, which may be larger than a rank's memory, starts like its layer: ``Normal``.
     unused: "zero": a parameter without gradient has gradient 0; else it is refused.
@@ -51,7 +53,8 @@ class TorchModel:
     Raises ValueError, which names the part of a module that cannot be trained here, and the remedy (docs/torch.md).
     """
 
-    def __init__(self, module, loss, *, rows=None, dense=(), initial=None, unused="refuse", evaluate=None):
+    def __init__(self, module, loss, *, rows=None, dense=(), initial=None, unused="refuse", evaluate=None,
+                 groups=()):
         if not callable(loss) or isinstance(loss, torch.nn.Module):
             raise ValueError(f"the loss is {loss!r:.80}: give a function loss(module, batch) -> sum of the losses; "
                              "what is trained in it must be a part of the module")
@@ -61,8 +64,8 @@ class TorchModel:
         refuse_shared(module, self.parts)
         self.bound = Bound(module, loss, self.parts)
         self.rows, self.recorder = rows, Recorder(self.bound)
-        self.initial = dict(initial or {})
-        self.variables = variables_of(self.parts, self.initial)
+        self.initial, self.groups = dict(initial or {}), list(groups)
+        self.variables = variables_of(self.parts, self.initial, self.groups)
         self.calls, self.is_sum = 0, False  # computed microbatches; whether the loss is known to be a sum
         self.lies_at: dict[str, torch.Tensor] = {}  # table -> of each row, its place in the rows pulled last
 
@@ -160,7 +163,7 @@ class TorchModel:
                              f"module has {told[1] or 'nothing'}")
         for name, value in values.items():
             self.bound.keep(name, value)
-        self.variables = variables_of(self.parts, self.initial)  # tables are no longer on the meta device
+        self.variables = variables_of(self.parts, self.initial, self.groups)  # tables are no longer on the meta device
 
     @property
     def names_to_keep(self) -> list[str]:

@@ -9,9 +9,9 @@ import math
 
 import torch
 
-from kernels.update import OPTIMIZERS, move_each, update_rows
-from models import STATISTIC_RATE
+from kernels.update import OPTIMIZERS, update_rows
 from refimpl.training.options import Options
+from refimpl.training.step.update import move_statistics
 
 OF_THE_OPTIMIZER = ("optimizer", "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "scale_rate",
                     "weight_decay", "clip_norm")
@@ -25,6 +25,9 @@ def optimizers_of(model, given) -> list:
     Raises ValueError, with a remedy, for one that cannot move the parameters here.
     """
     found = list(given) if isinstance(given, (list, tuple)) else [] if given is None else [given]
+    if found and model.groups:
+        raise ValueError("groups are given beside an optimizer of torch.optim, which has its own: give them to it "
+                         "alone")
     names, holder = {id(parameter): name for name, parameter in model.bound.own.items()}, {}
     for optimizer in found:
         if not isinstance(optimizer, torch.optim.Optimizer):
@@ -101,8 +104,7 @@ def move_others(reduced, groups, step: int, scale: float):
             kernel, rate, options = row_step(name, *groups[name], step)
             update_rows(kernel, shard.values, shard.state, piece.ids, piece.gradient, rate, step=step, scale=scale,
                         **options)
-    move_each([(piece.shard.values, piece.gradient) for piece in reduced if piece.shard.variable.statistic],
-              STATISTIC_RATE)
+    move_statistics(reduced, None)
 
 
 def row_state(name, optimizer, group) -> dict:

@@ -10,8 +10,6 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from models import STATISTIC_RATE
-
 TABLES = (nn.Embedding, nn.EmbeddingBag)
 STATISTICS = ("running_mean", "running_var")
 
@@ -117,9 +115,9 @@ def _check_parts(parts: Parts):
         if isinstance(layer, nn.SyncBatchNorm):
             raise ValueError(f"{name} is SyncBatchNorm, which exchanges between ranks itself: take BatchNorm; each "
                              "microbatch is normalised by itself, on any number of ranks")
-        if layer.momentum != STATISTIC_RATE:
-            raise ValueError(f"{name} has momentum={layer.momentum}: running statistics move by {STATISTIC_RATE} of "
-                             f"the way here; say momentum={STATISTIC_RATE}, or track_running_stats=False")
+        if layer.momentum is None:
+            raise ValueError(f"{name} has momentum=None, the mean over all steps: running statistics move by a fixed "
+                             "part of the way here; say momentum=0.1, or track_running_stats=False")
     for name in parts.constants:
         if parts.constant(name).is_meta:
             raise ValueError(f"{name} is on the meta device, and not trained, so its values are not known: make it "

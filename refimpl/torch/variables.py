@@ -9,27 +9,59 @@ from refimpl.torch.initial import ModuleValues, Normal
 from refimpl.torch.parts import STATISTICS
 
 
-def variables_of(parts, initial) -> list[Variable]:
+def variables_of(parts, initial, groups=()) -> list[Variable]:
     """Return the variables of a module: parameters in its order, then running statistics. Local.
 
-    initial: see ``TorchModel``.  Raises ValueError for an unknown name, or if initial values are missing.
+    initial, groups: see ``TorchModel``.  Raises ValueError for an unknown name, or if initial values are missing.
     """
     if unknown := sorted(set(initial) - {*parts.dense, *parts.sparse}):
         raise ValueError(f"initial names {', '.join(unknown)}, which is no trained parameter; there are "
                          f"{', '.join((*parts.dense, *parts.sparse))}")
-    constants, found = _digest(parts), []
+    constants, found, own = _digest(parts), [], settings_of(parts, groups)
     for name in parts.holders:
         if name in parts.dense or name in parts.sparse:
             parameter = parts.parameter(name)
             start = initial.get(name) or _start(name, parts, parameter, constants)
             found.append(Variable(name, tuple(parameter.shape), sparse=name in parts.sparse, initial=start,
-                                  dtype=str(parameter.dtype).removeprefix("torch.")))
+                                  dtype=str(parameter.dtype).removeprefix("torch."), **own.get(name, {})))
     for name, layer in parts.norms.items():
         for key in STATISTICS:
             buffer = layer._buffers[key]
             start = Constant(float(key == "running_var")) if buffer.is_meta else ModuleValues(constants, buffer)
             found.append(Variable(f"{name}.{key}".lstrip("."), tuple(buffer.shape), initial=start, statistic=True,
-                                  dtype=str(buffer.dtype).removeprefix("torch."), decays=False, clipped=False))
+                                  dtype=str(buffer.dtype).removeprefix("torch."), decays=False, clipped=False,
+                                  learning_rate=float(layer.momentum)))
+    return found
+
+
+GROUPS = {"lr": "learning_rate", "weight_decay": "weight_decay"}
+
+
+def settings_of(parts, groups) -> dict[str, dict]:
+    """Return parameter -> its own fields of ``Variable``, by PyTorch's parameter groups. Local.
+
+    groups: [{"params": parameters, or names, "lr": rate, "weight_decay": decay}, ...]; what a group leaves out, options
+    say.  Raises ValueError unless each trained parameter is in one group, for a group that says more, or another one.
+    """
+    names = {id(parts.parameter(name)): name for name in (*parts.dense, *parts.sparse)}
+    found: dict[str, dict] = {}
+    for group in groups:
+        if more := sorted(set(group) - {"params", "name", *GROUPS}):
+            raise ValueError(f"a group says {', '.join(more)}: a group may have params, lr and weight_decay; the rest "
+                             "is the same for all, Options(optimizer_options=...), or in the optimizer of a loop of "
+                             "your own, refimpl.torch.Trainer")
+        for given in [group["params"]] if isinstance(group["params"], (str, torch.Tensor)) else group["params"]:
+            if isinstance(given, torch.Tensor) and not given.requires_grad:
+                continue
+            name = given if isinstance(given, str) else names.get(id(given[1] if isinstance(given, tuple) else given))
+            if name not in names.values() or name in found:
+                what = f"{name} is in two groups" if name in found else (
+                    f"a group has {name or 'a parameter'!r}, which is no trained parameter of the module")
+                raise ValueError(f"{what}: each of module.named_parameters() must be in one")
+            found[name] = {GROUPS[key]: group[key] for key in GROUPS if key in group}
+    if groups and (missing := [name for name in names.values() if name not in found]):
+        raise ValueError(f"{', '.join(missing)} is in no group, and PyTorch would not train it: add it to one, or say "
+                         "requires_grad_(False)")
     return found
 
 

@@ -57,6 +57,8 @@ def describe_variable(variable) -> str:
     words = [f"{variable.dtype} {variable.shape}"]
     words += [flag for flag in ("sparse", "statistic") if getattr(variable, flag)]
     words += [f"not {flag}" for flag in ("decays", "clipped") if not getattr(variable, flag)]
+    words += [f"{number}={value}" for number in ("learning_rate", "weight_decay")
+              if (value := getattr(variable, number)) is not None]
     words += [f"in {variable.blocks} blocks"] * (variable.blocks > 1)
     start = variable.initial  # a user's own may print its address: then its kind must do
     return " ".join(words + [f"from {start if is_dataclass(start) else type(start).__name__}"])

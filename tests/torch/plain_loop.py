@@ -15,6 +15,8 @@ STEPS, RATE = 5, 0.3
 def losses_of(module, loss, data, ours=None, **options):
     """Return the loss of each step of a training by gradient descent, or by what ``ours`` says, fields of Options."""
     found = []
+    if callable(options.get("groups")):
+        options["groups"] = options["groups"](module)
     train(TorchModel(module, loss, **options), data, comm=MPI.COMM_SELF,
           options=Options(**{"steps": STEPS, "optimizer": "sgd", "learning_rate": RATE, **(ours or {})}),
           progress=lambda record: found.append(record["loss"]))

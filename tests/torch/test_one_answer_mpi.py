@@ -7,7 +7,7 @@ import pytest
 import torch
 from framework_toys import hold_that_no_rank_has_it_whole, text_of
 from mpi4py import MPI
-from toy_modules import LOSSES, TEXTS, data_of, model_of, module_of, words
+from toy_modules import LOSSES, TEXTS, data_of, model_of, module_of, squared, words
 
 from models import Uniform
 from refimpl.plain.hybrid import Hybrid, Options as PlainOptions
@@ -21,6 +21,10 @@ SETTINGS = {"recommender": dict(architecture="ps", partitions=3), "tied": dict(o
             "carried": dict(architecture="allreduce")}
 """One each: a model cannot tell which way its gradients travel."""
 DTYPE = torch.float32
+GROUPS = {"recommender": [{"params": ["items.weight", "hidden.weight"], "lr": 0.1, "weight_decay": 0.3},
+                          {"params": ["tags.weight", "norm.weight", "norm.bias", "hidden.bias", "out.weight",
+                                      "out.bias"],
+                           "weight_decay": 0.0}]}
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
@@ -37,7 +41,8 @@ def options_of(name, steps, **changes):
 def answer(name, comm, steps=4, **changes):
     """Train a module over an epoch of three steps and into the next; return all that must be the same."""
     heldout = None if name in TEXTS else data_of(8, 2, DTYPE, shuffle=False)
-    result = train(model_of(name, DTYPE), training_data(name), heldout, options=options_of(name, steps, **changes),
+    model = model_of(name, DTYPE, groups=GROUPS.get(name, ()))
+    result = train(model, training_data(name), heldout, options=options_of(name, steps, **changes),
                    comm=comm)
     return result.loss, result.evaluation, result.parameters_sha256, result.state_sha256
 
@@ -58,8 +63,10 @@ def test_several_ranks_give_the_answer_of_one(comm, one_rank, name):
 def test_a_resumed_run_ends_as_one_that_was_not_interrupted(comm, one_rank, tmp_path):
     for name in CASES:
         folder = comm.bcast(str(tmp_path / name))
-        train(model_of(name, DTYPE), training_data(name), options=options_of(name, 3), comm=comm, output=folder)
-        result = train(model_of(name, DTYPE), training_data(name), options=options_of(name, 4, architecture="ps"),
+        model = model_of(name, DTYPE, groups=GROUPS.get(name, ()))
+        train(model, training_data(name), options=options_of(name, 3), comm=comm, output=folder)
+        model = model_of(name, DTYPE, groups=GROUPS.get(name, ()))
+        result = train(model, training_data(name), options=options_of(name, 4, architecture="ps"),
                        comm=comm, output=folder, resume=folder)
         assert (result.parameters_sha256, result.state_sha256) == one_rank[name][2:]
         learned = module_of(name, DTYPE)
@@ -83,14 +90,17 @@ def test_the_plain_system_trains_a_module_to_the_same_bits(comm):
     """What ``refimpl.plain`` asks of a model, TorchModel has: it needs no plain version of its own."""
     found = {}
     for which in ("plain", "fast"):
-        model, data = model_of("tied", DTYPE), data_of(8, 2, DTYPE)
+        module = module_of("recommender", DTYPE)
+        module.norm.momentum = 0.3
+        model, data = TorchModel(module, squared, groups=GROUPS["recommender"]), data_of(8, 2, DTYPE)
         if which == "plain":
-            plain = Hybrid(model, data, PlainOptions("adagrad", 0.2), comm)
+            plain = Hybrid(model, data, PlainOptions("adamw", 0.02, weight_decay=0.05), comm)
             for _ in range(3):
                 plain.step()
             found[which] = plain.sha256()
         else:
-            found[which] = train(model, data, options=Options(steps=3), comm=comm).parameters_sha256
+            options = Options(optimizer="adamw", learning_rate=0.02, weight_decay=0.05, steps=3)
+            found[which] = train(model, data, options=options, comm=comm).parameters_sha256
     assert comm.bcast(found["plain"]) == found["fast"]
 
 

@@ -8,9 +8,11 @@ from functools import partial
 
 import pytest
 import torch
-from plain_loop import hold_to_plain_loop
+from plain_loop import hold_to_plain_loop, losses_of
 from test_own_parameters import Network, data, made
-from toy_modules import squared
+from toy_modules import data_of, module_of, squared
+
+from refimpl.torch import TorchModel
 
 RATE = 0.05
 TABLES = ["items.weight", "tags.weight"]
@@ -45,6 +47,55 @@ def test_a_training_is_pytorchs_loop(case):
     ours = {"optimizer": name, "optimizer_options": options, "learning_rate": RATE}
     hold_to_plain_loop(lambda: made(Network), squared, data(), ours=ours, theirs=partial(optimizers, dense, by_row),
                        dense=[] if by_row else TABLES)
+
+
+def grouped(module):
+    """As people write it: no decay for biases, a rate of their own for the tables."""
+    named = dict(module.named_parameters())
+    bias = [p for name, p in named.items() if name.endswith("bias")]
+    rest = [p for name, p in named.items() if not name.endswith("bias") and name not in TABLES]
+    return [{"params": [named[name] for name in TABLES], "lr": 0.2, "weight_decay": 0.0},
+            {"params": bias, "weight_decay": 0.0}, {"params": rest}]
+
+
+@pytest.mark.parametrize("name, theirs", [("adamw", torch.optim.AdamW), ("momentum", partial(SGD, momentum=0.9))])
+def test_groups_are_pytorchs(name, theirs):
+    """Given to both alike, tables dense; and by row, with a rate of their own."""
+    ours = {"optimizer": name, "learning_rate": RATE, "weight_decay": 0.1}
+    hold_to_plain_loop(lambda: made(Network), squared, data(), ours=ours, dense=TABLES, groups=grouped,
+                       theirs=lambda module: [theirs(grouped(module), lr=RATE, weight_decay=0.1)])
+    if name == "momentum":
+        hold_to_plain_loop(lambda: made(Network), squared, data(), groups=grouped, ours=ours | {"optimizer": "sgd"},
+                           theirs=lambda module: [SGD(grouped(module), weight_decay=0.1)])
+
+
+def test_groups_matter():
+    ours = {"optimizer": "adamw", "learning_rate": RATE}
+    found = [losses_of(made(Network), squared, data(), ours, groups=groups) for groups in ((), grouped)]
+    assert found[0][0] == found[1][0] and found[0][1] != found[1][1]
+
+
+@pytest.mark.parametrize("change, said", [
+    (lambda g: g[:2], "hidden.weight, shared.weight, out.weight is in no group, and PyTorch would not train it"),
+    (lambda g: [*g, g[0]], "items.weight is in two groups"),
+    (lambda g: [{**g[0], "betas": (0.9, 0.99)}, *g[1:]], "a group says betas: .*optimizer_options"),
+    (lambda g: [*g, {"params": torch.nn.Linear(1, 1).weight}], "a group has 'a parameter', which is no trained"),
+    (lambda g: [*g, {"params": "itemz"}], "a group has 'itemz', which is no trained"),
+    (lambda g: [{**g[0], "lr": -1}, *g[1:]], "has learning_rate=-1: write a number of at least 0"),
+])
+def test_groups_that_are_refused(change, said):
+    module = made(Network)
+    with pytest.raises(ValueError, match=said):
+        TorchModel(module, squared, groups=change(grouped(module)))
+
+
+def test_running_statistics_move_as_the_layer_says():
+    def make():
+        module = module_of("recommender")
+        module.dropout.p, module.norm.momentum = 0.0, 0.3
+        return module
+
+    hold_to_plain_loop(make, squared, data_of(1, 16))
 
 
 def test_another_rate_is_found():

@@ -44,12 +44,11 @@ def one(**parts):
     (nn.Linear(2, 2, dtype=torch.complex64), "weight is complex64"),
     (nn.Embedding(4, 2, max_norm=1.0), "weight has max_norm=1.0: it would change rows while they are looked up"),
     (nn.EmbeddingBag(4, 2, scale_grad_by_freq=True), "weight has scale_grad_by_freq=True: frequencies are those of a"),
-    (nn.BatchNorm1d(2, momentum=0.2), "has momentum=0.2: running statistics move by 0.1 of the way here"),
     (nn.BatchNorm1d(2, momentum=None), "has momentum=None"),
     (nn.SyncBatchNorm(2), "is SyncBatchNorm, which exchanges between ranks itself: take BatchNorm"),
     (nn.Linear(2, 2, device="meta"), "weight is on the meta device, and has no values: give it some"),
     (one(lin=nn.Linear(2, 2), mask=nn.Parameter(torch.empty(2, device="meta"), False)), "mask is on the meta device"),
-], ids=["class", "wrapped", "scripted", "lazy", "half", "complex", "max-norm", "by-frequency", "momentum", "cumulative",
+], ids=["class", "wrapped", "scripted", "lazy", "half", "complex", "max-norm", "by-frequency", "cumulative",
         "sync", "meta", "meta-constant"])
 def test_modules_that_cannot_be_trained(module, said):
     with pytest.raises(ValueError, match=said):

@@ -28,7 +28,7 @@ def rows_of(variable: Variable, start: int, stop: int) -> RowsOf:
     """Return rows [start, stop) of a variable as a variable. Local."""
     v = variable
     return RowsOf(v.name, (stop - start, *v.shape[1:]), v.sparse, v.initial, v.dtype, v.decays, v.clipped, v.statistic,
-                  whole=v, first=start)
+                  learning_rate=v.learning_rate, weight_decay=v.weight_decay, whole=v, first=start)
 
 
 def cut_lists(variable: Variable, id_lists) -> list:

@@ -4,7 +4,6 @@ import math
 
 from kernels.update import LAYERWISE, move_each, update_dense_each, update_rows
 from kernels.update.rates import rate_of
-from models import STATISTIC_RATE
 from refimpl.gradients import ExactSum
 from refimpl.server import ReducedGradient
 from refimpl.training.step.layerwise import Step, elementwise
@@ -29,23 +28,35 @@ def update_shards(options, number: int, reduced: list[ReducedGradient], scale: f
     norms_of: of ``layerwise.elementwise``, for an optimizer that needs norms of ``variables``, all of the model. Local,
     unless that is collective.
     """
-    base = options.learning_rate * (microbatches / options.scale_rate if options.scale_rate else 1)
-    rate = rate_of(number, base=base, rate=options.rate, warmup=options.warmup,
-                   steps=options.rate_steps)
-    steps = [_step(options, piece, scale, microbatches, unscale) for piece in reduced
-             if not piece.shard.variable.statistic]
+    scaled = microbatches / options.scale_rate if options.scale_rate else 1
+
+    def rate(base):
+        return rate_of(number, base=base * scaled, rate=options.rate, warmup=options.warmup, steps=options.rate_steps)
+
+    trained = [piece for piece in reduced if not piece.shard.variable.statistic]
+    rates = {id(piece.shard.variable): rate(piece.shard.variable.rate_in(options)) for piece in trained}
+    steps = [_step(options, piece, scale, microbatches, unscale) for piece in trained]
     name, told = options.optimizer, options.optimizer_options
     if name in LAYERWISE:
         name, told, steps = elementwise(options, number, steps, norms_of, variables)
     for s in steps:
         if s.ids is not None:
-            update_rows(name, s.values, s.state, s.ids, s.gradient, rate, step=number + 1, scale=s.scale,
-                        decay=s.decay, **told)
-    dense = [(s.values, s.state, s.gradient, s.scale, s.decay) for s in steps if s.ids is None]
-    update_dense_each(name, dense, rate, step=number + 1, **told)
-    move_each([(piece.shard.values, piece.gradient) for piece in reduced if piece.shard.variable.statistic],
-              STATISTIC_RATE)
-    return rate
+            update_rows(name, s.values, s.state, s.ids, s.gradient, rates[id(s.variable)], step=number + 1,
+                        scale=s.scale, decay=s.decay, **told)
+    for each in dict.fromkeys(rates.values()):
+        dense = [(s.values, s.state, s.gradient, s.scale, s.decay) for s in steps
+                 if s.ids is None and rates[id(s.variable)] == each]
+        update_dense_each(name, dense, each, step=number + 1, **told)
+    move_statistics(reduced, options)
+    return rate(options.learning_rate)
+
+
+def move_statistics(reduced: list[ReducedGradient], options):
+    """Move running statistics towards the estimates of a step, each at its own rate. Local."""
+    moved = [piece for piece in reduced if piece.shard.variable.statistic]
+    for rate in dict.fromkeys(piece.shard.variable.rate_in(options) for piece in moved):
+        move_each([(piece.shard.values, piece.gradient) for piece in moved
+                   if piece.shard.variable.rate_in(options) == rate], rate)
 
 
 def _step(options, piece: ReducedGradient, scale: float, microbatches: int, unscale: float) -> Step:
@@ -54,4 +65,4 @@ def _step(options, piece: ReducedGradient, scale: float, microbatches: int, unsc
     if variable.sparse and not options.average_sparse:
         factor *= microbatches
     return Step(variable, piece.shard.values, piece.shard.state, piece.ids, piece.gradient, factor,
-                options.weight_decay if variable.decays else 0.0, piece.counts)
+                variable.decay_in(options), piece.counts)
