@@ -32,9 +32,9 @@ BUDGETS = {
     "refimpl/strategies": 1737,
     "refimpl/svm": 164,
     "refimpl/torch": 2027,
-    "refimpl/training": 7544,
+    "refimpl/training": 7548,
     "refimpl/transport": 4100,
-    "tests": 44340,
+    "tests": 44343,
 }
 
 

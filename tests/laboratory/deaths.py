@@ -36,7 +36,8 @@ PLACES = ("refimpl.server.rows:RowServer.pull", "refimpl.server.rows:RowServer.p
           "refimpl.training.survival.backup:Backups.commit", "refimpl.training.survival.memory:Memory.gather",
           "refimpl.training.survival.backup:Backups.begin", "refimpl.training.session:Session._save")
 WAYS = (["--architecture", "hybrid"], ["--architecture", "ps"], ["--architecture", "allreduce"], ["--hot-rows", "20"],
-        ["--shard-optimizer"], ["--optimizer", "adam"])
+        ["--shard-optimizer"], ["--optimizer", "adam"], ["--architecture", "auto"],
+        ["--hot-rows", "auto", "--balance", "popularity"])
 STOPPED, STOPS = 0.25, (1, 2 * TIMEOUT, 0)
 """How many of the deaths are stops, and for how many seconds; 0: for ever."""
 LONG = ["--steps", "400"]

@@ -25,7 +25,8 @@ SETTINGS = {"hybrid": {}, "ps": dict(architecture="ps"), "allreduce": dict(archi
             "hot rows": dict(hot_rows=5, partitions=7), "sharded": dict(shard_optimizer=True, scheme="contiguous"),
             "machines": dict(allreduce="hierarchical"), "ps on machines": dict(architecture="ps"), "overlapped": {},
             "ps, overlapped": dict(architecture="ps"), "ps, 3 at a time": dict(architecture="ps"), "3 at a time": {},
-            "overlapped, 3 at a time": {}, "lamb": {}, "lars, 3 at a time": {}}
+            "overlapped, 3 at a time": {}, "lamb": {}, "lars, 3 at a time": {}, "chosen": dict(architecture="auto"),
+            "popular": dict(architecture="ps", balance="popularity", hot_rows="auto")}
 
 
 class Watched:
@@ -69,7 +70,8 @@ def hashed(trainer):
                                            ("toy", "ps on machines"),
                                            ("lm", "overlapped"), ("toy", "ps, overlapped"), ("lm", "3 at a time"),
                                            ("toy", "ps, 3 at a time"), ("lm", "overlapped, 3 at a time"),
-                                           ("toy", "lamb"), ("lm", "lars, 3 at a time")])
+                                           ("toy", "lamb"), ("lm", "lars, 3 at a time"),
+                                           ("lm", "chosen"), ("toy", "popular")])
 def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting):
     comm, changes = Communicator.of(), dict(device="cpu", overlap="overlapped" in setting, **SETTINGS[setting])
     if "machines" in setting:  # of two ranks, who aggregate

@@ -57,6 +57,10 @@ class Planning:
         """Return choose(), JSON values, done on rank 0 for everyone. Collective."""
         return json.loads(self.comm.once(lambda: json.dumps(choose())))
 
+    def _told(self, plan) -> Plan:
+        """Return the plan that rank 0 has told. After deaths JSON does not say who computes which microbatches. Local."""
+        return replace(Plan.from_json(plan), microbatches=self.data.microbatches)
+
     def _network(self):
         """Return the network, measured or as it was kept. Collective."""
         if self.measured is None:
@@ -81,7 +85,7 @@ class Planning:
 
         plan, reason = self._once(choose)
         self.reasons.append(reason)
-        return Plan.from_json(plan)
+        return self._told(plan)
 
     def _of_architecture(self):
         """Return the plan of a named architecture. Collective."""
@@ -128,7 +132,7 @@ class Planning:
             pulls = self._sample().pulls_per_step(self.comm.machines, self.options.local_aggregation)
             return plan.replaced(by_popularity(self.variables, plan.strategies, pulls, self.comm.size)).to_json()
 
-        return Plan.from_json(self._once(place))
+        return self._told(self._once(place))
 
     def _on_mesh(self, plan):
         """Return the plan on the mesh that the options ask for. Collective."""
@@ -154,7 +158,7 @@ class Planning:
 
         chosen, reason = self._once(choose)
         self.reasons.append(reason)
-        return self._balanced(Plan.from_json(chosen))  # partitions are of other rows now
+        return self._balanced(self._told(chosen))  # partitions are of other rows now
 
     def _check_hot(self, plan):
         """Raise ValueError if the plan was given, or sends no sparse variable to the server. Local."""
