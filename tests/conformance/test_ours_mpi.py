@@ -39,6 +39,7 @@ def failures(comm, adapter, kinds=None):
     return failed, passed
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.thorough("partitions", "hybrid")
 def test_every_architecture(comm, name):
@@ -55,16 +56,16 @@ def test_every_architecture(comm, name):
                                       {"architecture": "ps", "local_aggregation": False}])
 @pytest.mark.thorough("settings1")
 def test_two_machines(comm, settings):
-    failed, _ = failures(comm, Ours(Communicator(comm, in_blocks(comm.size, comm.size // 2)), **settings),
-                         kinds=("dense", "rows", "update"))
-    assert not failed
+    kinds = ("rows",) if settings.get("architecture") == "ps" else ("dense", "rows")  # what machines aggregate
+    failed, passed = failures(comm, Ours(Communicator(comm, in_blocks(comm.size, comm.size // 2)), **settings), kinds)
+    assert not failed and passed
 
 
-@pytest.mark.mpi(min_size=2)
-def test_layers_in_more_column_blocks(comm):
+@pytest.mark.ranks(4)
+@pytest.mark.parametrize("blocks, architecture", [(Ours.blocks, "hybrid"), (8, "allreduce")])
+def test_layers_in_column_blocks(comm, blocks, architecture):
     """Other units of computation, the same exact sums."""
-    class InEight(Ours):
-        blocks = 8
-
-    failed, passed = failures(comm, InEight(Communicator.of(comm), architecture="allreduce"), kinds=("mesh",))
-    assert not failed and len(passed) == 5 * sum(comm.size % k == 0 for k in (1, 2, 4))
+    adapter = Ours(Communicator.of(comm), architecture=architecture)
+    adapter.blocks = blocks
+    failed, passed = failures(comm, adapter, kinds=("mesh",))
+    assert not failed and len(passed) == 15

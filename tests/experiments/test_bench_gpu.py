@@ -35,7 +35,7 @@ def test_every_work_is_measured_and_reported(cupy, tmp_path):
     assert "gpu-lm-step" in text and "of the GPU's copy bandwidth" in text and written["command"] in text
 
 
-@pytest.mark.thorough("NMT")
+@pytest.mark.thorough
 @pytest.mark.parametrize("training", bounds.TRAININGS[1:], ids=lambda training: training[0])
 def test_cpu_and_gpu_are_compared_with_what_is_possible(cupy, training):
     rows = list(bounds.compare(*training))

@@ -20,16 +20,18 @@ from refimpl.training.trainer import Trainer  # noqa: E402
 
 
 def test_the_race_is_run_and_told(monkeypatch):
-    monkeypatch.delitem(bench.WORKS, "recommender")
+    """One work with a table; that the others' sides train alike: below."""
+    for work in ("recommender", "cnn"):
+        monkeypatch.delitem(bench.WORKS, work)
     result = bench.run(quick=True)
-    assert [row["name"] for row in result["rows"]] == [HYBRID, PEER] * 2
-    assert list(result["ratios"]) == [f"torch-{work}-quick" for work in bench.WORKS]
+    assert [row["name"] for row in result["rows"]] == [HYBRID, PEER]
+    assert list(result["ratios"]) == ["torch-lm-quick"]
     for row in result["rows"]:
         assert row["seconds"] > 0 and row["compute_seconds"] > 0 and "card_bytes" not in row
         assert not row["peer"] or row["ratios"][0] <= row["ratio"] <= row["ratios"][1]
-    assert result["alpha"]["lm"]["embedding.weight"] < 0.1 and result["alpha"]["cnn"] == {}
+    assert result["alpha"]["lm"]["embedding.weight"] < 0.1
     lines = "\n".join(bench.describe(result))
-    assert lines.count("pair by pair") == 2 and "torch-cnn-quick: rows" in lines and "images/s" in lines
+    assert lines.count("pair by pair") == 1 and "torch-lm-quick: rows" in lines and "words/s" in lines
 
 
 @pytest.mark.thorough

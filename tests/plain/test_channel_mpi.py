@@ -7,7 +7,7 @@ import pytest
 
 from refimpl.plain.channel import Channel, Slot
 
-pytestmark = [pytest.mark.mpi, pytest.mark.ranks(2, 3)]
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 KINDS = ("static", "dynamic")
 
 

@@ -7,7 +7,7 @@ from mpi4py import MPI
 from refimpl.plain.messages import Messages
 from refimpl.plain.mixed_precision import LossScale, MixedTraining, half
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
 
 def training(comm, kind="fp16", scale=2.0**16, loud=1.0, **told):

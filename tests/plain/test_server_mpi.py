@@ -80,6 +80,7 @@ def pull_and_push(comm, sets, wrap=lambda server: server, each=1, **options):
     return server
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("microbatches, partitions", [(1, None), (3, 1), (4, 8), (7, None), (8, 12)])
 def test_server(comm, microbatches, partitions):
     sets = touched(microbatches)
@@ -89,6 +90,7 @@ def test_server(comm, microbatches, partitions):
     assert server.whole(server.values).tobytes() == ROWS.initial_value(0).tobytes()
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("microbatches", [2, 7])
 def test_gathered_rows(comm, microbatches):
     sets, messages = touched(microbatches), Messages(comm)
@@ -98,6 +100,7 @@ def test_gathered_rows(comm, microbatches):
     assert counted(messages) == predicted(comm, ROWS, "allreduce", sets, machines=in_blocks(comm.size, 1))
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("kind, architecture, options", [
     (DenseServer, "ps", {}), (Replica, "allreduce", {}), (ReduceScatter, "hybrid", {"shard_optimizer": True})])
 @pytest.mark.parametrize("microbatches", [1, 7])

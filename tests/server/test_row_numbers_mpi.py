@@ -7,7 +7,7 @@ from refimpl.server.row_numbers import HEAD, exchange_row_numbers
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
-pytestmark = [pytest.mark.mpi, pytest.mark.ranks(2, 3)]
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 
 
 def list_for(source, target, number):

@@ -174,6 +174,7 @@ def check_crossing(comm, trainer, variables, pulled, pushed):
 
 
 @pytest.mark.mpi
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("work", WORKS)
 @pytest.mark.thorough("toy")
@@ -191,6 +192,7 @@ def test_the_ledger_is_the_prediction_on_machines(comm, machines, settings):
 
 
 @pytest.mark.mpi
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("settings", [
     *BY_ROWS, SETTINGS[4], dict(architecture="ps", partitions=1, local_aggregation=False),
     dict(architecture="hybrid", partitions=5, scheme="interleaved", local_aggregation=False)], ids=str)
@@ -230,6 +232,7 @@ def test_the_comparison_sees_one_byte(comm):
 
 
 @pytest.mark.mpi
+@pytest.mark.ranks(3)
 def test_a_result_says_whether_dense_bytes_were_read_instead_of_sent(comm):
     """Where no message carries them: by a canonical allreduce among several ranks of one machine."""
     def read_in_place(communicator=comm, **settings):

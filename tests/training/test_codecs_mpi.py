@@ -30,7 +30,7 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 
 BOTH = {"dense": "bf16", "sparse": "fp16"}
 INTEGERS = {"dense": "integers:16", "sparse": "bf16"}
@@ -40,6 +40,8 @@ ALONE = [{"dense": codec, "sparse": "fp16"} for codec in ("onebit", "powersgd:2"
 """Codecs that only one strategy carries. Messages of a fixed size come first."""
 WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
         "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
+OF_DENSE = ("allreduce", "ps", "reduce-scatter", "overlap")
+"""The ways that differ in what dense gradients do. The others differ in rows."""
 
 
 def plain_sum(kinds, name, step, gradients, residuals):
@@ -127,26 +129,28 @@ def plain(monkeypatch):
     return found
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("work, microbatches", [("toy", 8), ("toy", 7), ("lm", 8), ("cnn", 8)])
 @pytest.mark.thorough("toy-8")
 def test_one_answer_by_every_way(comm, plain, work, microbatches):
-    for kinds in (BOTH, dict(zip(BOTH, reversed(BOTH.values()))), INTEGERS, PICKED, ALONE[0]):
+    for kinds, ways in ((BOTH, WAYS), (dict(zip(BOTH, reversed(BOTH.values()))), ("hybrid",)),
+                        *((kinds, OF_DENSE) for kinds in (INTEGERS, PICKED, ALONE[0]))):
         expected = plain(work, "adam", kinds, microbatches=microbatches)
         assert expected != plain_answer(MPI.COMM_SELF, work, "adam", {"microbatches": microbatches})
-        for way, settings in WAYS.items():
-            found = answer(work, "adam", comm, codec=kinds, microbatches=microbatches, **settings)
-            assert found == expected, way
+        for way in ways:
+            assert answer(work, "adam", comm, codec=kinds, microbatches=microbatches, **WAYS[way]) == expected, way
 
 
 def test_one_answer_on_machines_and_with_several_microbatches_less_than_ranks(comm, plain):
     for kinds, microbatches in ((BOTH, 7), (BOTH, 2), (INTEGERS, 7), (PICKED, 2), (ALONE[0], 2)):
         expected = plain("toy", "adam", kinds, microbatches=microbatches)
-        for settings in ON_MACHINES:
+        for settings in ON_MACHINES if (kinds, microbatches) == (BOTH, 7) else ON_MACHINES[::3]:
             communicator = Communicator(comm, in_blocks(comm.size, 2))
             found = answer("toy", "adam", communicator, codec=kinds, microbatches=microbatches, **settings)
             assert found == expected, settings
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("kinds", ALONE[1:], ids=lambda kinds: kinds["dense"])
 def test_codecs_of_a_strategy_of_their_own_have_one_answer(comm, plain, kinds):
     expected = plain("lm", "sgd", kinds, microbatches=7)
@@ -162,19 +166,24 @@ def test_one_answer_on_eight_ranks(comm, plain):
             assert answer("toy", "adam", comm, codec=kinds, microbatches=11, **settings) == expected, way
 
 
+@pytest.mark.ranks(3)
 def test_integers_have_one_answer_on_a_ring_too(comm, plain):
     expected = plain("lm", "adam", INTEGERS)
     for allreduce in ("ring", "double-tree", "rabenseifner"):
         assert answer("lm", "adam", comm, codec=INTEGERS, allreduce=allreduce) == expected, allreduce
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_ledger_is_the_prediction(comm, way):
-    for machines in (None, in_blocks(comm.size, 2)):
-        for kinds in (BOTH, INTEGERS, *ALONE[:2]):
-            check(comm, "lm" if kinds in ALONE[1:] else "toy", 7, {**WAYS[way], "codec": kinds}, machines)
+@pytest.mark.ranks(3)
+@pytest.mark.parametrize("kinds, ways", [(BOTH, WAYS), (INTEGERS, OF_DENSE), (ALONE[0], OF_DENSE[-1:]),
+                                         (ALONE[1], OF_DENSE[-1:])], ids=["rounded", "integers", "onebit", "powersgd"])
+def test_the_ledger_is_the_prediction(comm, kinds, ways):
+    """On machines of two ranks and of one by turns."""
+    for number, way in enumerate(ways):
+        check(comm, "lm" if kinds in ALONE[1:] else "toy", 7, {**WAYS[way], "codec": kinds},
+              None if number % 2 else in_blocks(comm.size, 2))
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("way", ["ps", "overlap"])
 def test_picked_elements_take_8_bytes_each_and_what_is_left_out_is_kept(comm, way):
     trainer, sums = make_trainer("lm", "adam", comm, 7, codec=PICKED, **WAYS[way]), []
@@ -216,6 +225,7 @@ def test_a_matrix_of_low_rank_is_sent_whole_and_nothing_is_lost(comm):
         assert np.allclose(found + kept, given, atol=1e-5 * np.abs(given).max())
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.mpi(min_size=2)
 def test_gradients_take_half_the_bytes(comm):
     def sent(**changes):
@@ -231,6 +241,7 @@ def test_gradients_take_half_the_bytes(comm):
     assert sent(codec={"dense": "integers:8"}) == [dense // 4, rows, values, numbers]
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.mpi(min_size=3)
 @pytest.mark.parametrize("codec, work", [(BOTH, "toy"), (PICKED, "toy"), (ALONE[0], "toy"), (ALONE[1], "lm")],
                          ids=["rounded", "picked", "alone", "low rank"])
@@ -266,11 +277,13 @@ REFUSED = [
 ]
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("changes, words", REFUSED)
 def test_what_does_not_fit_is_refused(comm, changes, words):
     assert words in refusal(comm, lambda: make_trainer("toy", "adam", comm, **changes))
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("which", ["dense", "rows"])
 def test_a_sum_beyond_fp16_ends_the_training(comm, which):
     """Each microbatch is within its range, the sum of four is not; bf16 holds it."""

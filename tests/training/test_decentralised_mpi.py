@@ -76,6 +76,7 @@ def test_they_are_the_plain_ones_to_the_bit(comm, rule):
     assert [m["at"] for m in steps] == sorted(m["at"] for m in steps) and trainer.step == STEPS
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.thorough("lm-gossip", "cnn-local")
 @pytest.mark.parametrize("rule", ["easgd:2", "gossip", "local:2"])
 @pytest.mark.parametrize("work", MODELS)
@@ -222,6 +223,7 @@ def test_only_partners_wait_for_each_other(comm, rule, waits):
 
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("rule, changes, words", [
     ("gossip", {"architecture": "hybrid"}, "a whole replica on every rank; table travels by server: say --architecture "
                                            "allreduce"),

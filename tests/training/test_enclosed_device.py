@@ -76,7 +76,7 @@ CASES = [Case("toy", "float32", "sgd", 5, 1e-4), Case("toy", "float32", "momentu
          Case("toy", "float32", "adagrad", 5, 1e-4), Case("toy", "float32", "adam", 5, 2e-3),
          Case("lm", "float32", "adagrad", 2, 0.1), Case("lm", "float32", "momentum", 3, 0.1),
          Case("lm", "float64", "adagrad", 5, 1e-7), Case("lm", "float64", "adam", 4, 1e-3),
-         Case("cnn", "float64", "momentum", 2, 1e-2), Case("cnn", "float32", "momentum", 4, 0.03),
+         Case("cnn", "float64", "momentum", 2, 1e-2), Case("cnn", "float32", "momentum", 2, 0.03),
          Case("nmt", "float64", "sgd", 3, 1e-6)]
 
 
@@ -87,7 +87,7 @@ def way(state, start):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.thorough("cnn-float32", "lm-float32-adagrad", "toy-float32-sgd", "toy-float32-adam")
+@pytest.mark.thorough("cnn-float32", "lm-float32-adagrad", "toy-float32-sgd")
 def test_cpu_and_device_lie_in_the_enclosures(cupy, case):
     trainers = {device: case.trainer(device) for device in ("cpu", "cuda")}
     start = case.arrays(trainers["cpu"])
@@ -103,7 +103,7 @@ def test_cpu_and_device_lie_in_the_enclosures(cupy, case):
     assert way(state, start) < case.widest
 
 
-@pytest.mark.parametrize("case", [Case("lm", "float32", "adagrad", 5, 0.1),
+@pytest.mark.parametrize("case", [Case("lm", "float32", "adagrad", 3, 0.1),
                                   Case("cnn", "float64", "momentum", 3, 1e-4)], ids=str)
 @pytest.mark.thorough("lm")
 def test_each_step_lies_in_the_enclosure_of_where_the_device_was(cupy, case):
@@ -175,6 +175,7 @@ def test_a_training_that_is_slightly_wrong_is_seen(case, wrong):
 
 def test_another_epsilon_of_batch_normalisation_is_seen(monkeypatch):
     case = CASES[8]
+    monkeypatch.setitem(MODELS, ("cnn", "float64"), lambda: ConvNet((8, 8, 1), 5, width=4, blocks=(), dtype="float64"))
     (state, _), trainer = next(enclosed_steps(case.model(), case.data(), case.options(), 1)), case.trainer("cpu")
     monkeypatch.setattr(models.cnn.batch_norm, "EPSILON", 1.01e-5)
     trainer.train_step()

@@ -7,10 +7,10 @@ from toys import make_options
 from models.recipe import Recipe, build
 from refimpl.training.session import train
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 
 
-@pytest.mark.parametrize("model, data", [("cnn", "digits"), ("lm", "shakespeare")])
+@pytest.mark.parametrize("model, data", [("cnn", "digits"), ("lm", "synthetic:300")])
 def test_one_answer_and_a_resume_in_another_stage(comm, tmp_path, model, data):
     recipe = Recipe(model, data, "tiny", microbatches=6, microbatch_size=2, window=5, grow_batch=(2, 2))
     path = comm.bcast(tmp_path)

@@ -48,6 +48,7 @@ def test_one_answer(comm, plans, hot, replica, optimizer, options):
     assert answer_of(trainer, 3) == expected
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("microbatches", [1, 6])
 def test_any_number_of_microbatches(comm, plans, microbatches):
     expected = answer("toy", "adagrad", MPI.COMM_SELF, microbatches=microbatches)
@@ -66,6 +67,7 @@ def test_bytes_are_as_predicted(comm, plans, hot, replica, options, microbatches
     assert set(found) <= set(ledger_keys(trainer.plan, trainer.model.variables))
 
 
+@pytest.mark.ranks(3)
 def test_partitions_of_the_rest_can_change(comm, plans):
     expected = answer("toy", "adam", MPI.COMM_SELF)
     plans({"table": 13}, "as-dense")
@@ -81,6 +83,7 @@ def test_partitions_of_the_rest_can_change(comm, plans):
     assert answer_of(trainer, 2) == expected
 
 
+@pytest.mark.ranks(3)
 def test_the_answer_would_show_a_row_that_is_counted_twice(comm, plans, monkeypatch):
     """Hot rows that go to the server too."""
     plans({"table": 7}, "as-dense")
@@ -95,6 +98,7 @@ def test_the_answer_would_show_a_row_that_is_counted_twice(comm, plans, monkeypa
     assert answer_of(make_trainer("toy", "sgd", comm), 3) != expected
 
 
+@pytest.mark.ranks(3)
 def test_so_many_as_asked_for_or_as_pay(comm):
     expected = answer("lm", "adagrad", MPI.COMM_SELF)
     trainer = make_trainer("lm", "adagrad", comm, hot_rows=20)
@@ -107,6 +111,7 @@ def test_so_many_as_asked_for_or_as_pay(comm):
     assert [s.hot for s in trainer.plan.strategies.values() if s.sparse] == [30, 9]
 
 
+@pytest.mark.ranks(3)
 def test_hot_rows_that_nothing_can_have_are_refused(comm):
     said = refusal(comm, lambda: make_trainer("toy", "sgd", comm, architecture="allreduce", hot_rows=3))
     assert "--hot-rows: no sparse variable of this model goes to the server" in said

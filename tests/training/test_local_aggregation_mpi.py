@@ -27,7 +27,7 @@ def one_rank():
 
 def wrong_runs(comm, one_rank, works, machines):
     """Return the runs on these machines whose answer is not one rank's."""
-    runs = product(works, SETTINGS, (True, False))
+    runs = [*product(works, SETTINGS, (True,)), *product(works[1:2], SETTINGS, (False,))]
     return [(key, settings, local) for key, settings, local in runs
             if answer(key[0], key[1], Communicator(comm, machines), microbatches=key[2], local_aggregation=local,
                       **settings)

@@ -17,7 +17,7 @@ from refimpl.training.session import train
 from refimpl.training.step import precision
 from refimpl.training.trainer import Trainer
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 STEPS, OUTPUTS = 12, 3
 
 

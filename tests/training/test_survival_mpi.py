@@ -65,10 +65,15 @@ def hashed(trainer):
     return hashes(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
 
 
-@pytest.mark.parametrize("work, setting", [("toy", "hybrid"), ("toy", "ps"), ("lm", "hybrid"), ("toy", "hot rows"),
-                                           ("toy", "allreduce"), ("toy", "sharded"), ("toy", "machines"),
-                                           ("toy", "ps on machines"),
-                                           ("lm", "overlapped"), ("toy", "ps, overlapped"), ("lm", "3 at a time"),
+@pytest.mark.ranks(4)
+@pytest.mark.parametrize("setting", ["machines", "ps on machines"])
+def test_machines_of_two_go_on_with_the_same_bits(setting):
+    test_the_living_go_on_from_the_last_commit_with_the_same_bits("toy", setting)
+
+
+@pytest.mark.ranks(3)
+@pytest.mark.parametrize("work, setting", [("lm", "hybrid"), ("toy", "hot rows"), ("toy", "allreduce"),
+                                           ("toy", "sharded"), ("lm", "overlapped"), ("toy", "ps, overlapped"), ("lm", "3 at a time"),
                                            ("toy", "ps, 3 at a time"), ("lm", "overlapped, 3 at a time"),
                                            ("toy", "lamb"), ("lm", "lars, 3 at a time"),
                                            ("lm", "chosen"), ("toy", "popular")])
@@ -101,6 +106,7 @@ def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
         assert len(counting.touched) <= len(ours) < len(deal[fewer.rank])
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("work, architecture", [("toy", "hybrid"), ("lm", "allreduce")])
 def test_what_no_living_rank_has_is_known_to_be_lost(work, architecture):
     """Rows of an owner; of replicas nothing, but what the microbatches of the dead carry."""
@@ -113,6 +119,7 @@ def test_what_no_living_rank_has_is_known_to_be_lost(work, architecture):
         assert watched.memory().gather(trainer.parameters, slots, trainer.data.microbatches) is None
 
 
+@pytest.mark.ranks(3)
 def test_the_bytes_of_a_backup_equal_the_formula():
     watched = Watched(make_trainer("lm", "adam", Communicator.of(), device="cpu", architecture="ps"))
     watched.steps()
@@ -133,6 +140,7 @@ def test_the_bytes_of_a_backup_equal_the_formula():
     assert total == MPI.COMM_WORLD.allreduce(watched.trainer.comm.ledger.total("received", phase="backup"))
 
 
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("kind, words", [(MPI.ERR_PROC_FAILED, "^a rank died before the training began"),
                                          (MPI.ERR_TRUNCATE, r"^MPI met an error \(.+\) before the training began")])
 def test_only_of_a_death_it_is_said_that_a_rank_died(kind, words):

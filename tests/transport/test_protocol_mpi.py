@@ -8,7 +8,7 @@ import pytest
 from refimpl.transport import Communicator, Transport
 from refimpl.transport.protocol import Pending, Prepared
 
-pytestmark = [pytest.mark.mpi, pytest.mark.ranks(2, 3)]
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 KINDS = ("mpi", "staged", "nccl")
 
 

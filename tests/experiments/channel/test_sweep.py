@@ -1,5 +1,7 @@
 """The channel's sweep: every way gives the right sum, the report, and what it needs."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from refimpl.cli import main
@@ -9,11 +11,12 @@ SMALL = [8, 1 << 16]
 
 
 def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
-    """The ranks check each sum."""
+    """The ranks check each sum. NIXL takes part where it is installed."""
     pytest.importorskip("grpc")
     monkeypatch.setattr(sweep, "QUICK", SMALL)
     assert main(["experiment", "channel", "--quick", "--only", "machine", "--output", str(tmp_path / "out")]) == 0
-    assert "| 64 KiB |" in (tmp_path / "out" / "report.md").read_text()
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "| 64 KiB |" in report and ("| NIXL | gRPC |" in report) == bool(find_spec("nixl"))
     assert all(way in (tmp_path / "out" / "channel-machine.svg").read_text() for way in PARTS["machine"])
 
 
@@ -26,14 +29,6 @@ def test_a_step_sends_as_many_tensors_as_messages(tmp_path):
     assert set(counts) == set(PARTS["step"])
     assert len({count[4] for count in counts.values()}) == 1 and counts["none"][2] > 0 == counts["none"][3]
     assert all(counts[way][3] > 0 and counts[way][2] < counts["none"][2] for way in ("shared", "landing", "rma"))
-
-
-def test_nixl_takes_part_on_one_machine_where_it_is_installed(monkeypatch):
-    pytest.importorskip("grpc")
-    pytest.importorskip("nixl")
-    monkeypatch.setattr(sweep, "QUICK", SMALL)
-    table = sweep.study("machine", quick=True).tables[0]
-    assert table.columns[5:8] == ["NIXL", "gRPC", "gRPC stream"] and table.columns[-1] == "NIXL: x gRPC"
 
 
 @pytest.mark.thorough

@@ -44,8 +44,9 @@ def test_a_set_that_is_not_installed_names_its_package(monkeypatch, tmp_path):
     assert "r-cran-mlbench" in study("letter").sentences[0] and set(PARTS) >= {"letter", "fashion-mnist"}
 
 
-def test_the_command_writes_a_report(tmp_path, capsys):
+def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
     pytest.importorskip("sklearn")
+    monkeypatch.setattr("refimpl.experiments.svm.study.QUICK", 120)
     assert main(["experiment", "svm", "--quick", "--only", "breast_cancer", "--output", str(tmp_path)]) == 0
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "26 times" in report and "| blocks of 32 |" in report and (tmp_path / "svm-breast_cancer.svg").exists()
