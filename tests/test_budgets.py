@@ -14,10 +14,10 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5931,
+    "kernels": 5934,
     "models": 6061,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2648,
+    "refimpl/cli": 2653,
     "refimpl/collectives": 4896,
     "refimpl/conformance": 8078,
     "refimpl/enclosure": 1066,
@@ -32,9 +32,9 @@ BUDGETS = {
     "refimpl/strategies": 1737,
     "refimpl/svm": 164,
     "refimpl/torch": 2027,
-    "refimpl/training": 7548,
+    "refimpl/training": 7701,
     "refimpl/transport": 4100,
-    "tests": 44375,
+    "tests": 44483,
 }
 
 

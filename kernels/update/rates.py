@@ -13,12 +13,15 @@ RATES = {
 """Schedule -> the part of the base rate that holds after a part of the steps behind the warm-up, 0 to 1."""
 
 
-def rate_of(step: int, *, base: float, rate: str, warmup: int, steps: int) -> float:
+def rate_of(step: int, *, base: float, rate: str | list, warmup: int, steps: int) -> float:
     """Return the learning rate of ``step`` (from 0): linear warm-up to ``base`` over ``warmup`` steps, then ``rate``.
 
     rate(step) = base * (step + 1) / warmup            for step < warmup
     rate(step) = base * RATES[rate](p),  p = (step - warmup) / (steps - warmup), at most 1, afterwards
+    rate(step) = base * rate[step]            if rate is a list of factors; its last one after its end
     """
+    if not isinstance(rate, str):
+        return base * rate[min(step, len(rate) - 1)]
     if step < warmup:
         return base * (step + 1) / warmup
     progress = min(1.0, (step - warmup) / max(1, steps - warmup))

@@ -48,6 +48,8 @@ def add(parser):
                      help="write a checkpoint every N steps, or every 30s for N = 30s (and at the end)")
     run.add_argument("--evaluate-every", type=whole(), metavar="N",
                      help="evaluate on held-out data every N steps (and at the end)")
+    run.add_argument("--keep-best", action="store_true", help="keep the checkpoint with the lowest held-out loss, too, "
+                     "in DIR/best")
     run.add_argument("--trace", action="store_true", help="write trace.json with a timeline of all ranks, for Perfetto")
     run.add_argument("--timeout", type=seconds, metavar="SECONDS",
                      help="end the run when a rank has waited this long for another (default 300)")
@@ -112,9 +114,11 @@ def _before_training(survive):
 
 def _train(given: dict, comm, signals, train):
     """Train; return the communicator of the ranks that are left. Collective."""
+    from refimpl.training.run.checkpoint import CHANGEABLE
     from refimpl.training.slow import slowed
 
     recipe, options, rest = split(given)
+    changed = [name for name in CHANGEABLE if name in options and "resume" in rest]
     comm.together(lambda: _check_survival(rest), (ValueError,))
     replay = comm.together(lambda: _recorded(recipe, options, rest))
     model, data, heldout, recipe, options, changes = comm.together(
@@ -135,7 +139,8 @@ def _train(given: dict, comm, signals, train):
     with StepProgress(options.steps, unit, quiet, per) as progress:
         if "survive" in rest:  # any rank may become the first one, which speaks
             quiet = progress.quiet = rest.get("json", False)
-        asked = dict(options=options, output=output, resume=rest.get("resume"),
+        asked = dict(options=options, output=output, resume=rest.get("resume"), change=changed,
+                     keep_best=rest.get("keep_best", False),
                      checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
                      trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
                      announce=None if quiet else lambda why: print(why, flush=True),

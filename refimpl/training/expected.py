@@ -8,7 +8,8 @@ MEANT = {
     "amsgrad": OWN_LOOP,
     **dict.fromkeys(("params", "param_groups", "groups", "no_decay"),
                     'say it to the model, TorchModel(..., groups=[{"params": ..., "weight_decay": 0.0}, ...])'),
-    **dict.fromkeys(("scheduler", "lr_scheduler"), f"say rate, warmup and rate_steps of Options; {OWN_LOOP}"),
+    **dict.fromkeys(("scheduler", "lr_scheduler", "lr_lambda"),
+                    "say rate=... of Options: a name, a function of the step, or the scheduler"),
     **dict.fromkeys(("warmup_steps", "num_warmup_steps"), "say warmup"),
     **dict.fromkeys(("max_grad_norm", "gradient_clip_val", "clip_grad_norm"), "say clip_norm"),
     **dict.fromkeys(("epochs", "num_epochs", "max_epochs"), "say steps=epochs * data.steps_per_epoch"),
@@ -18,8 +19,8 @@ MEANT = {
                     "give the data more microbatches: a rank computes them one after another"),
     **dict.fromkeys(("callbacks", "callback", "early_stopping", "patience"),
                     "give progress, a function of each step's metrics, which ends the training where it returns True"),
-    **dict.fromkeys(("keep_best", "save_best", "save_best_only"),
-                    "keep trainer.state_dict() in a loop of your own, refimpl.torch.Trainer"),
+    **dict.fromkeys(("save_best", "save_best_only", "load_best_model_at_end"),
+                    "say train(..., heldout, evaluate_every=N, keep_best=True): it is kept in the folder best"),
     **dict.fromkeys(("fp16", "bf16", "amp", "mixed_precision"), 'say precision, "fp16" or "bf16"; it is emulated'),
 }
 """Name -> the remedy. Each is refused with it, before anything is done."""

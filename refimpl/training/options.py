@@ -12,6 +12,7 @@ from refimpl.json_file import shaped
 from refimpl.plan.make import check_sharded
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.expected import OWN_LOOP, refuse_meant
+from refimpl.training.factors import factors_of
 from refimpl.transport.channel import CHANNELS, NONE
 from refimpl.transport.device.choice import TRANSPORTS
 
@@ -47,6 +48,8 @@ class Options:
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     scale_rate: the number of microbatches that ``learning_rate`` is for; with V the rate is V / scale_rate times it.
+    rate: a name of ``rates``; or a function of a step's number, from 0, that returns a factor of the learning rate; or
+    an ``lr_scheduler`` of PyTorch, stepped after each step. Both are kept as the list of their factors.
     rate_steps: steps until a falling rate ends; None: ``steps``.
     clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter;
     None: 0, and 0.01 for adamw, as in PyTorch.
@@ -86,7 +89,7 @@ class Options:
     optimizer_options: dict = field(default_factory=dict)
     learning_rate: float = 0.2
     scale_rate: int | None = None
-    rate: str = "constant"
+    rate: str | list = "constant"
     warmup: int = 0
     rate_steps: int | None = None
     clip_norm: float | None = None
@@ -103,11 +106,12 @@ class Options:
         return super().__new__(cls)
 
     def __post_init__(self):
+        object.__setattr__(self, "rate", factors_of(self.rate, self.steps, self.learning_rate, self.warmup))
         for f in fields(self):
             object.__setattr__(self, f.name, _plain(f.name, getattr(self, f.name), get_args(f.type) or (f.type,)))
         for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES), ("balance", BALANCES), ("device", DEVICES),
                               ("transport", TRANSPORTS), ("channel", CHANNELS)):
-            if getattr(self, name) not in choices:
+            if isinstance(chosen := getattr(self, name), str) and chosen not in choices:
                 more = f"; {OWN_LOOP}" * (name in ("optimizer", "rate"))
                 raise ValueError(f"no {name} {getattr(self, name)!r}; there are {', '.join(choices)}{more}")
         name, told = _by_pytorchs_names(self.optimizer, self.optimizer_options)
@@ -155,7 +159,8 @@ class Options:
 
 
 WANTED = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a string", dict: "a dict",
-          type(None): "None"}
+          type(None): "None",
+          list: "a list of factors, or a function of the step"}
 
 
 def _plain(name, value, kinds):

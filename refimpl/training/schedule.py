@@ -26,6 +26,11 @@ def lengthens(before, now, ranks: int) -> bool:
 def check_schedule(options, ranks: int):
     """Raise ValueError, saying how long it must be, if the schedule reaches 0 before the last update. Local."""
     updates, end = updates_of(options, ranks), max(options.rate_steps, options.warmup + 1)
+    if not isinstance(options.rate, str):
+        if updates > len(options.rate):
+            raise ValueError(f"the rate was given for {len(options.rate)} steps, and the training has {updates} "
+                             "updates: give it for all of them")
+        return
     if updates <= end or RATES[options.rate](1.0) or not options.learning_rate:
         return
     where = (f"step {end}, and the training has {updates} steps" if updates == options.steps else

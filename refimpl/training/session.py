@@ -5,16 +5,15 @@ import warnings
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
-from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan import ledger_keys
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.consistency.check import check_middle
-from refimpl.training.consistency.run import Left, by_record, decentralised, without_barriers
+from refimpl.training.consistency.run import Left, stretches_of
 from refimpl.training.consistency.served.record import RecordedRun
 from refimpl.training.evaluate import check_can_judge, evaluate
 from refimpl.training.expected import refuse_meant
@@ -22,6 +21,7 @@ from refimpl.training.opening import choices_of, idle_ranks, open_directory
 from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.result import Result
+from refimpl.training.run.best import Best
 from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.run.directory import bytes_moved, refuse_taken
 from refimpl.training.run.signals import Signals, on_disk, stop, stopping
@@ -53,6 +53,8 @@ class Session:
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
     output: run directory, None to write no files.  resume: directory of a checkpoint to continue from.
     checkpoint_every: steps, or "30s", seconds on rank 0's clock, between checkpoints; None: only one at the end.
+    change: names of options that may be others than the checkpoint's, of ``run.checkpoint.CHANGEABLE``.
+    keep_best: keep the checkpoint with the lowest held-out loss, too, in the run directory's folder ``best``.
     trace: whether to write trace.json.  warm: steps at the start that do not count for the speed.
     describe: what config.json and checkpoints should say of model and data, plain JSON values.
     progress: called on rank 0 with each step's metrics; if it returns True, the training ends after this step.
@@ -70,6 +72,8 @@ class Session:
     options: Options
     output: Path | str | None = None
     resume: Path | str | None = None
+    change: Sequence[str] = ()
+    keep_best: bool = False
     checkpoint_every: int | str | None = None
     evaluate_every: int | None = None
     trace: bool = False
@@ -98,6 +102,7 @@ class Session:
         self._tell_choices()
         searched = self._load()
         comm.together(self._check_steps, (ValueError,))  # before any file is written
+        self.best = Best.open(self.trainer, self.output, self.keep_best, self.heldout, self._continues)
         self.trials = PartitionTrials.open(self.trainer, self._tell, searched)
         self.directory = comm.together(lambda: None if self.output is None or comm.rank else open_directory(
             self.trainer, self.output, self.describe or {}, self._continues()), (ValueError, OSError))
@@ -107,7 +112,7 @@ class Session:
 
     def _load(self) -> dict | None:
         """Continue from a checkpoint, if there is one; return what a partition search had measured. Collective."""
-        return None if self.resume is None else load_checkpoint(self.trainer, Path(self.resume))
+        return None if self.resume is None else load_checkpoint(self.trainer, Path(self.resume), self.change)
 
     def _train_steps(self) -> dict:
         """Do all steps, or up to where ``progress`` stops; return the last one's evaluation, {} without. Collective."""
@@ -128,6 +133,7 @@ class Session:
         ended = trainer.step == self.options.steps
         if self.heldout is not None and self._due(self.evaluate_every, ended):
             record["heldout"] = evaluate(trainer, self.heldout)
+            self.best.see(trainer, record["heldout"]["loss"], self.describe or {})
         self._report(record)
         if self._checkpoint_due(ended):
             self._save()
@@ -135,16 +141,10 @@ class Session:
 
     def _train_without_barriers(self) -> Left:
         """Do all steps, as the consistency or a record says; return what owners leave. Collective."""
-        trainer, options, left = self.trainer, self.options, Left([], [])
-        if self.replay is not None:
-            stretches = by_record(trainer, self.replay, self.watch, self.progress)
-        elif is_decentralised(options.consistency):
-            stretches = decentralised(trainer, self.watch, self.progress, self.warm)
-        else:
-            stretches = without_barriers(trainer, self.watch, self.progress, self.warm,
-                                         (self.evaluate_every, self.checkpoint_every),
-                                         lambda: self.signals is not None and self.signals.asked)
-        for steps, counted_from, left in stretches:
+        left, every = Left([], []), (self.evaluate_every, self.checkpoint_every)
+        for steps, counted_from, left in stretches_of(
+                self.trainer, self.replay, self.watch, self.progress, self.warm, every,
+                lambda: self.signals is not None and self.signals.asked):
             self.totals.add_stretch(steps, counted_from)
             self._between(steps, ended=left is not None)
         return left
@@ -166,8 +166,8 @@ class Session:
         """Return what all ranks must have alike beside options and data: what they do together depends on it. Local."""
         return {"model and data": self.describe or {},
                 "held-out data": None if self.heldout is None else self.heldout.fingerprint, "trace": self.trace,
-                "evaluate_every": self.evaluate_every, "checkpoint_every": self.checkpoint_every,
-                "output": self.output is not None, "resume": self.resume is not None}
+                **{name: getattr(self, name) for name in ("evaluate_every", "checkpoint_every", "keep_best")},
+                "output": self.output is not None, "resume": self.resume is not None, "change": sorted(self.change)}
 
     def _check_steps(self):
         """Raise ValueError unless all steps that are left can be done, with cuts where they are asked for. Local."""
@@ -230,8 +230,7 @@ class Session:
         """Do a step; return its metrics and how many seconds it took this rank. Collective."""
         with self.watch(self.trainer):
             begin = time.perf_counter()
-            record = self.trainer.train_step()
-            return record, time.perf_counter() - begin
+            return self.trainer.train_step(), time.perf_counter() - begin
 
     def _due(self, every, ended: bool) -> bool:
         """Return whether a task that is due every ``every`` steps (None: only at the end) is due now. Local."""
@@ -241,8 +240,8 @@ class Session:
         """Return whether a checkpoint is due now. Collective, where rank 0's clock decides."""
         if ended or not isinstance(self.checkpoint_every, str):
             return self._due(self.checkpoint_every, ended)
-        seconds = float(self.checkpoint_every.removesuffix("s"))
-        return bool(self.trainer.comm.once(lambda: "due" * (time.monotonic() >= self.saved_at + seconds)))
+        due = self.saved_at + float(self.checkpoint_every.removesuffix("s"))
+        return bool(self.trainer.comm.once(lambda: "due" * (time.monotonic() >= due)))
 
     def _save(self):
         """Save a checkpoint, if there is a run directory. Collective."""
@@ -268,6 +267,7 @@ class Session:
         trainer, comm = self.trainer, self.trainer.comm
         if self.heldout is not None and steps and not ended and self._due(self.evaluate_every, ended):
             steps[-1]["heldout"] = evaluate(trainer, self.heldout)
+            self.best.see(trainer, steps[-1]["heldout"]["loss"], self.describe or {})
         comm.together(lambda: self.directory and [self.directory.write_metrics(metrics) for metrics in steps])
         try:
             comm.agree(self.signals and self.signals.error())

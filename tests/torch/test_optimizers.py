@@ -11,7 +11,9 @@ import torch
 from plain_loop import hold_to_plain_loop, losses_of
 from test_own_parameters import Network, data, made
 from toy_modules import data_of, module_of, squared
+from torch.optim import lr_scheduler as schedulers
 
+from refimpl import Options
 from refimpl.torch import TorchModel
 
 RATE = 0.05
@@ -87,6 +89,54 @@ def test_groups_that_are_refused(change, said):
     module = made(Network)
     with pytest.raises(ValueError, match=said):
         TorchModel(module, squared, groups=change(grouped(module)))
+
+
+class Scheduled:
+    """An optimizer and its scheduler, which a plain loop steps together."""
+
+    def __init__(self, module, make):
+        self.optimizer = SGD(module.parameters())
+        self.scheduler = make(self.optimizer)
+
+    def step(self):
+        self.optimizer.step()
+        self.scheduler.step()
+
+
+SCHEDULERS = {"step": partial(schedulers.StepLR, step_size=2, gamma=0.5),
+              "lambda": partial(schedulers.LambdaLR, lr_lambda=lambda step: 1 / (1 + step)),
+              "cosine": partial(schedulers.CosineAnnealingLR, T_max=4),
+              "one-cycle": partial(schedulers.OneCycleLR, max_lr=0.1, total_steps=9, cycle_momentum=False),
+              "in turn": lambda optimizer: schedulers.SequentialLR(optimizer, [
+                  schedulers.LinearLR(optimizer, 0.25, total_iters=2), schedulers.ExponentialLR(optimizer, 0.5)], [2])}
+
+
+def first_rate(make):
+    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))])
+    return make(optimizer), optimizer.param_groups[0]["initial_lr"]
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_a_scheduler_is_the_rate(name):
+    scheduler, start = first_rate(SCHEDULERS[name])
+    before = scheduler.state_dict(), scheduler.optimizer.param_groups[0]["lr"]
+    ours = {"rate": scheduler, "learning_rate": start}
+    hold_to_plain_loop(lambda: made(Network), squared, data(), ours=ours, dense=TABLES,
+                       theirs=lambda module: [Scheduled(module, SCHEDULERS[name])])
+    assert before == (scheduler.state_dict(), scheduler.optimizer.param_groups[0]["lr"])
+
+
+@pytest.mark.parametrize("make, base, said", [
+    (schedulers.ReduceLROnPlateau, RATE, "ReduceLROnPlateau needs the loss of each step: a loop of your own"),
+    (SCHEDULERS["step"], 0.1, "learning_rate is 0.1, and StepLR begins at 0.05: say the same learning_rate"),
+    (lambda _: schedulers.OneCycleLR(SGD([torch.nn.Parameter(torch.zeros(1))], momentum=0.9), 0.1, total_steps=9),
+     0.004, "OneCycleLR changes momentum, too.*cycle_momentum=False"),
+    (lambda _: schedulers.LambdaLR(SGD([{"params": [torch.nn.Parameter(torch.zeros(1))]} for _ in range(2)]),
+                                   [lambda step: 1.0, lambda step: 0.5**step]), RATE, "by different factors"),
+])
+def test_schedulers_that_are_refused(make, base, said):
+    with pytest.raises(ValueError, match=said):
+        Options(rate=make(SGD([torch.nn.Parameter(torch.zeros(1))])), learning_rate=base, steps=5)
 
 
 def test_running_statistics_move_as_the_layer_says():

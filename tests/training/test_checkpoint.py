@@ -11,12 +11,14 @@ from mpi4py import MPI
 from safetensors.numpy import load_file
 from toys import WORKS, Toy, make_options, refusal, toy_data
 
+from kernels.update.rates import rate_of
 from models import Variable
 from refimpl.training.options import MATHEMATICS
 from refimpl.training.run import checkpoint
 from refimpl.training.run.checkpoint import (
     check_saveable, load_checkpoint, read_manifest, read_parameters, save_checkpoint, steps_saved,
 )
+from refimpl.training.run.directory import read_metrics
 from refimpl.training.run.manifest import digest_of
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
@@ -130,6 +132,51 @@ def test_a_changed_option_is_refused_by_name(copy, name):
     message = refusal(SELF, lambda: train(Toy(), toy_data(), options=options, comm=SELF, resume=copy))
     assert f"{name} was {getattr(OPTIONS, name)} and is now {CHANGES[name]}" in message
     assert message.count(" was ") == 1
+
+
+def test_an_option_may_be_changed_where_that_is_asked_for(copy, saved):
+    options = replace(OPTIONS, steps=8, learning_rate=0.5, clip_norm=None)
+    found = []
+    with_both = dict(options=options, comm=SELF, resume=copy, progress=lambda record: found.append(record))
+    train(Toy(), toy_data(), change=["learning_rate", "clip_norm"], **with_both)
+    assert [record["step"] for record in found] == [7, 8]
+    assert found[0]["learning_rate"] / 0.5 == pytest.approx(rate_of(6, base=1, rate="cosine", warmup=2, steps=20))
+    for change, words in ([], "say train(..., change=['learning_rate', 'clip_norm'])"), (
+            ["learning_rate"], "clip_norm was"), (["seed"], "change names seed: on resume learning_rate, rate, warmup"):
+        assert words in refusal(SELF, lambda c=change: train(Toy(), toy_data(), change=c, **with_both))
+
+
+def test_a_function_as_the_rate_may_be_given_for_more_steps(tmp_path):
+    def rated(steps, factor=0.5, **more):
+        return run(tmp_path, replace(OPTIONS, steps=steps, rate=lambda step: factor**step, warmup=0, rate_steps=None),
+                   **more)
+
+    rated(3)
+    assert rated(5, resume=tmp_path).steps == 5
+    assert "rate was [1.0, 0.5" in refusal(SELF, lambda: rated(6, 0.25, resume=tmp_path))
+    longer = replace(OPTIONS, steps=6, rate=[0.5**step for step in range(5)], warmup=0)
+    assert "the rate was given for 5 steps, and the training has 6" in refusal(SELF, lambda: run(
+        tmp_path, longer, resume=tmp_path))
+
+
+def test_the_best_checkpoint_is_kept(tmp_path):
+    """Also where the run goes on later, and no longer is better."""
+    def rated(steps, **more):
+        options = replace(OPTIONS, steps=steps, rate=lambda step: 1.0 if step < 4 else 300.0, warmup=0, rate_steps=None)
+        return train(Toy(), toy_data(), toy_data(), options=options, comm=SELF, output=tmp_path, evaluate_every=1,
+                     keep_best=True, **more)
+
+    for steps, resume in (5, None), (8, tmp_path):
+        rated(steps, resume=resume)
+        losses = [line["heldout"]["loss"] for line in read_metrics(tmp_path)]
+        assert len(losses) == steps and losses[-1] > min(losses)
+        assert steps_saved(tmp_path / "best") == [1 + losses.index(min(losses))] and steps_saved(tmp_path)[-1] == steps
+    until = train(Toy(), toy_data(), comm=SELF, options=replace(OPTIONS, steps=steps_saved(tmp_path / "best")[0],
+                                                                rate="constant", warmup=0), output=tmp_path / "again")
+    values, wanted = read_parameters(tmp_path / "best"), read_parameters(until.run_directory)
+    assert all(np.array_equal(values[name], wanted[name]) for name in wanted)
+    assert "keep_best keeps the checkpoint with the lowest held-out loss: give held-out data" in refusal(
+        SELF, lambda: run(tmp_path / "other", keep_best=True))
 
 
 def test_other_data_microbatches_or_variables_are_refused_by_name(copy):

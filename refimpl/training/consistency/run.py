@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
+from refimpl.plain.consistencies import is_decentralised
 from refimpl.training.consistency.replicas.run import train_replicas
 from refimpl.training.consistency.served.serving import Recorded
 from refimpl.training.consistency.served.record import Record, RecordedRun, check_possible, entries_of, write_record
@@ -45,6 +46,18 @@ class Stretch(NamedTuple):
     steps: list[dict]
     counted_from: float
     left: Left | None = None
+
+
+def stretches_of(trainer, replay: RecordedRun | None, watch, progress, warm: int, every, asked) -> Iterator[Stretch]:
+    """Do a training that is not synchronous, as a record or its consistency says. Collective.
+
+    Arguments: see ``without_barriers``.
+    """
+    if replay is not None:
+        return by_record(trainer, replay, watch, progress)
+    if is_decentralised(trainer.options.consistency):
+        return decentralised(trainer, watch, progress, warm)
+    return without_barriers(trainer, watch, progress, warm, every, asked)
 
 
 def decentralised(trainer, watch=nullcontext, progress=None, warm: int = 2) -> Iterator[Stretch]:

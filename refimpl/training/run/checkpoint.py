@@ -108,11 +108,22 @@ def read_parameters(directory: Path) -> dict:
         return {name: file.get_tensor(key_of_array(name, None)) for name in manifest.variables}
 
 
-def check_fits(manifest: Manifest, trainer):
-    """Raise ValueError naming what differs unless the checkpoint continues this very training. Local."""
+CHANGEABLE = ("learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay")
+"""Options that may be others from the checkpoint on, if that is asked for."""
+
+
+def check_fits(manifest: Manifest, trainer, change=()):
+    """Raise ValueError naming what differs unless the checkpoint continues this very training. Local.
+
+    change: of CHANGEABLE, what may be otherwise.
+    """
+    if wrong := sorted(set(change) - set(CHANGEABLE)):
+        raise ValueError(f"change names {', '.join(wrong)}: on resume {', '.join(CHANGEABLE)} may be changed")
     theirs = Options.from_json(manifest.options)
     pairs = [(name, getattr(theirs, name), getattr(trainer.options, name)) for name in MATHEMATICS
-             if name != "codec"]
+             if name != "codec" and name not in change]
+    if not isinstance(theirs.rate, str) and trainer.options.rate[:len(theirs.rate)] == theirs.rate:
+        pairs = [pair for pair in pairs if pair[0] not in ("rate", "rate_steps")]  # given for more steps
     if theirs.rate == trainer.options.rate == "constant" or lengthens(theirs, trainer.options, trainer.comm.size):
         pairs = [pair for pair in pairs if pair[0] != "rate_steps"]  # it never falls, or could not go on
     pairs += [("codec", _encoded(theirs, trainer.model.variables), encoded(trainer.plan)),
@@ -120,10 +131,12 @@ def check_fits(manifest: Manifest, trainer):
               ("data", manifest.data, trainer.data.fingerprint),
               ("variables", manifest.variables, _kinds(trainer.model.variables)),
               ("the number of column blocks", manifest.blocks, _blocks(trainer.model.variables))]
-    differing = [f"{name} was {was} and is now {now}" for name, was, now in pairs if was != now]
+    differing = {name: f"{name} was {was!s:.80} and is now {now!s:.80}" for name, was, now in pairs if was != now}
     if differing:
-        raise ValueError("the checkpoint is of another training: " + "; ".join(differing)
-                         + ". Leave these options out to take the checkpoint's")
+        may = [name for name in differing if name in CHANGEABLE]
+        raise ValueError("the checkpoint is of another training: " + "; ".join(differing.values())
+                         + ". Leave these options out to take the checkpoint's"
+                         + f"; to go on with others, say train(..., change={may})" * bool(may))
     _check_arrays(manifest, trainer)
 
 
@@ -151,15 +164,16 @@ def _check_arrays(manifest, trainer):
                              f"{wanted.get(key, 'no such array')}")
 
 
-def load_checkpoint(trainer, directory: Path) -> dict | None:
+def load_checkpoint(trainer, directory: Path, change=()) -> dict | None:
     """Continue from the newest checkpoint of a directory; each rank reads its own part. Collective.
 
+    change: see ``check_fits``.
     Returns what a partition search had measured, as ``save_checkpoint`` was given it; None if there was none.
     Raises CollectiveError on every rank if any cannot read it, or if it is of another training.
     """
     def read():
         manifest = read_manifest(directory)
-        check_fits(manifest, trainer)
+        check_fits(manifest, trainer, change)
         with safe_open(Path(directory) / manifest.arrays, framework="numpy") as file:
             trainer.restore(manifest.step, {key: _Saved(file, key) for key in file.keys()})
         return {"checkpoint's step": manifest.step, "checkpoint": manifest.sha256,
