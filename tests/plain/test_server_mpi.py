@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+import refimpl.strategies  # noqa: F401: a plan finds them there
 from kernels import RowGradient
 from kernels.rows.definition import merge_rows
 from models import Uniform, Variable
