@@ -36,7 +36,7 @@ LINE_RATE = {"cluster": 0.97, "cluster-hierarchical": 0.95}
 
 def add(parser):
     """Add the options."""
-    parser.add_argument("bench", choices=BENCHES)
+    parser.add_argument("bench", choices=BENCHES, help="what is measured")
     parser.add_argument("--seconds", type=seconds, metavar="S",
                         help="time for each comparison (default: longer if times are noisy)")
     parser.add_argument("--rounds", type=whole(), metavar="N",

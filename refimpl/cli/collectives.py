@@ -18,10 +18,11 @@ def add(parser):
     for name, action in (("exactness", exactness), ("simulate", simulate), ("trees", trees)):
         action.add(actions.add_parser(name, help=action.HELP, description=action.__doc__,
                                       argument_default=parser.argument_default))
-    show = actions.add_parser("show", help="print properties and picture", argument_default=parser.argument_default)
+    show = actions.add_parser("show", help="print properties and picture", argument_default=parser.argument_default,
+                              description="Prove an algorithm, and draw it.")
     names = ["auto", *ALGORITHMS]
     show.add_argument("algorithm", choices=names, metavar="ALGORITHM", help=", ".join(names))
-    show.add_argument("--ranks", type=whole(), required=True, metavar="N")
+    show.add_argument("--ranks", type=whole(), required=True, metavar="N", help="number of ranks")
     show.add_argument("--microbatches", type=whole(), metavar="V", help="default: one on each rank")
     show.add_argument("--kind", choices=KINDS, help="the whole (default), or one of its halves alone")
     show.add_argument("--machines", type=whole(), nargs="+", metavar="SIZE",

@@ -1,7 +1,6 @@
 """Compare an implementation's numbers with exact ones, and name the bug."""
 
 import json
-from functools import partial
 from pathlib import Path
 
 from refimpl.cli.asked.values import file, nonempty, seconds, whole
@@ -14,7 +13,11 @@ REFUSALS = (ValueError, OSError)
 def add(parser):
     """Add the actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    action = partial(actions.add_parser, argument_default=parser.argument_default)
+
+    def action(name, help):
+        return actions.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.",
+                                  argument_default=parser.argument_default)
+
     run_ = action("run", help="run the cases on an adapter and judge its numbers")
     run_.add_argument("--target", type=nonempty, required=True, metavar="MODULE",
                       help="the adapter, a module on PYTHONPATH (see docs/conformance.md)")
@@ -29,13 +32,14 @@ def add(parser):
                       help="seconds after which a case counts as hanging (default 60)")
     action("manifest", help="explain every field and value of the manifest, and print an example")
     cases = action("cases", help="list the cases")
-    cases.add_argument("--ranks", type=whole(), metavar="N", help="default 4")
+    cases.add_argument("--ranks", type=whole(), metavar="N", help="number of ranks (default 4)")
     export = action("export", help="write a golden trace as files, or the part with which an implementation begins")
     export.add_argument("trace", help=" or ".join(NAMES))
     export.add_argument("--stage", metavar="STAGE", help="write only what a computation needs that "
                         "begins at this stage: model (inputs), aggregate (local gradients) or update (aggregated "
                         "gradients); default: everything")
-    export.add_argument("--precision", metavar="P", help="float32 (default: canonical bits) or float64 (the truth)")
+    export.add_argument("--precision", metavar="P", help="float32 (default; the bits of the reproducible order) or "
+                        "float64 (close to the exact numbers)")
     export.add_argument("--out", type=nonempty, metavar="PATH",
                         help="write PATH.json and PATH.safetensors (default: its name)")
     check = action("check", help="compare another implementation's trace with ours")

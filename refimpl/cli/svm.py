@@ -20,8 +20,8 @@ def add(parser):
                                description="Train on samples; the same bits on any number of ranks.")
     train.add_argument("--output", metavar="MODEL", type=nonempty, help="write the trained machine to this file")
     plan = actions.add_parser("plan", help="what a training will send on any number of ranks",
-                              description="Train on one rank, and print what each rank of more will send: the same "
-                                          "bytes as the ledger of svm train counts.")
+                              description="Train on one rank, and print how many bytes each of N ranks will send. The "
+                                          "ledger of svm train counts the same bytes.")
     plan.add_argument("--ranks", type=whole(), nargs="+", metavar="N", default=[1, 2, 4, 8, 16],
                       help="numbers of ranks (default 1 2 4 8 16)")
     for each in (train, plan):
@@ -52,8 +52,8 @@ def _training(parser):
     parser.add_argument("--cache", type=whole(), default=200, metavar="MB",
                        help="memory on each rank for kernel rows, in megabytes (default 200)")
     parser.add_argument("--block", type=whole(), default=32, metavar="P",
-                       help="in one round change the P samples that violate the condition most at each end; more samples, fewer rounds; "
-                            "1: one pair (default 32)")
+                       help="in one round change the P samples at each end that violate the optimality condition most; more "
+                            "samples, fewer rounds; 1: one pair (default 32)")
 
 
 def _samples(parser):

@@ -42,8 +42,8 @@ def add(parser):
                      help="continue from the newest checkpoint in DIR, with its model, data and options, on any "
                           "number of ranks (without barriers on the same number)")
     run.add_argument("--replay", type=nonempty, metavar="DIR", action=instead,
-                     help="repeat the run without barriers in DIR from its event log, on the same number of ranks or on "
-                          "one: it gives the same bits")
+                     help="repeat the run without barriers in DIR from its event log, on the same number of ranks or "
+                          "on one: it gives the same bits")
     run.add_argument("--checkpoint-every", type=steps_or_seconds, metavar="N",
                      help="write a checkpoint every N steps, or every 30s for N = 30s (and at the end)")
     run.add_argument("--evaluate-every", type=whole(), metavar="N",
@@ -58,8 +58,8 @@ def add(parser):
     run.add_argument("--survive", action="store_true", help="go on without ranks that die, with the same bits. It "
                      "needs Open MPI: mpirun --with-ft ulfm")
     run.add_argument("--backup-every", type=whole(), metavar="K",
-                     help="with --survive: after every K steps each rank has a copy on another rank of what it alone keeps. "
-                          "After a death the others repeat at most K steps (default 1)")
+                     help="with --survive: after every K steps each rank has a copy on another rank of what it alone "
+                          "keeps. After a death the others repeat at most K steps (default 1)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 

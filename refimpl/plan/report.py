@@ -9,11 +9,12 @@ from refimpl.plan.codecs import encoded
 from refimpl.plan.strategy import names_of
 
 OPERATIONS = (
-    "before the network: a rank adds its microbatches' gradients up to nodes of the tree, merges equal rows, and asks "
-    "for each row once; with local aggregation a machine's ranks do so together. Nothing is sent before it is shrunk",
-    "at the owner: the sum, its squares for the clipping norm (added up exactly: one number wherever rows lie) and the "
-    "update; on every rank, with the same bits, for what allreduce and allgather leave everywhere",
-    "after the network: the model itself does what makes data larger (rows to the batch's places, dropout, logits)",
+    "before the network, a rank adds up the gradients of its microbatches, merges rows with the same number, and asks "
+    "for each row once. With local aggregation the ranks of a machine do this together",
+    "the owner of a row computes the sum, its squares for the clipping norm, and the update. If allreduce or allgather "
+    "brings a gradient to every rank, each rank computes the same, with the same bits",
+    "after the network, the model itself computes what makes data larger: a copy of a row for each place in the batch, "
+    "dropout, logits",
 )
 """Where what follows aggregation runs (docs/paper.md, Mechanisms: placement of operations)."""
 

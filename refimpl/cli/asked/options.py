@@ -135,8 +135,8 @@ def add_mathematics(how):
 
 def add_consistency(parser):
     """Add how old the values may be that a worker computes with."""
-    when = parser.add_argument_group("without barriers (with --architecture ps each run gives other numbers, and --replay "
-                                     "repeats them; with allreduce the same number of ranks gives the same numbers)")
+    when = parser.add_argument_group("without barriers (with --architecture ps each run gives other numbers, and "
+                                     "--replay repeats them; with allreduce the same number of ranks gives the same numbers)")
     when.add_argument("--consistency", type=_consistency, metavar="WHEN",
                       help="how old the values may be with which a worker computes (default synchronous). With "
                            f"--architecture ps: {', '.join(name + of for name, of in SERVED.items())}. With "
@@ -183,8 +183,9 @@ def add_travel_options(how):
     how.add_argument("--balance", choices=["bytes", "popularity"],
                      help="spread partitions over the owners by bytes (default), or by how often their rows are pulled")
     how.add_argument("--allreduce", type=_allreduce, metavar="ALGORITHM",
-                     help="schedule that sums dense gradients. Default auto: of those that add in the reproducible order, the "
-                          f"one with the shortest predicted time; {AUTO_ON}NETWORK: the same, over the links of a network. All: "
+                     help="schedule that sums dense gradients. Default auto: of those that add in the reproducible order, "
+                          f"the one with the shortest predicted time; {AUTO_ON}NETWORK: the same, over the links of a "
+                          "network. All: "
                           f"{', '.join(REDUCERS)}, {TREES}NETWORK, {CANONICAL_TREES}NETWORK (see collectives trees), "
                           f"{MACHINE_TREES}NETWORK, between machines of several ranks")
     how.add_argument("--transport", choices=TRANSPORTS,

@@ -135,7 +135,7 @@ def _divided(links):
     values, rate, prices = programme.solve()
     scale = lcm(*(values[name].denominator for name in names))
     whole = {name: int(values[name] * scale) for name in names}
-    proof = f"at these prices of links a way to a root and back costs 1 at least: {priced(links, prices)}"
+    proof = f"with these prices of links every way to a root and back costs at least 1: {priced(links, prices)}"
     return Halves(rate, proof, scale, {rank: amount for (rank,), amount in _part(whole, "root").items()},
                   _part(whole, "out"), _part(whole, "in"))
 

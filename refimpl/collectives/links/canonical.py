@@ -79,7 +79,7 @@ def canonical_halves(links: Links, inputs) -> CanonicalHalves:
         pieces = _pieces(items, item, whole, sum(roots.values()))
         ways = [part for amount, so_far in ways
                 for part in _extended(amount, so_far, item, pieces[so_far[items.into[item]][0]])]
-    proof = f"at these prices of links the tree's sums and the answer cost 1 at least: {priced(links, prices)}"
+    proof = f"with these prices of links the tree's sums and the answer cost at least 1: {priced(links, prices)}"
     return CanonicalHalves(items, rate, proof, scale, roots, outward, ways)
 
 
