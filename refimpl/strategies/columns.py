@@ -102,4 +102,5 @@ class ColumnsExchange(AllreduceExchange):
 
     def kept(self, name):
         part = self.shards[name].variable
-        return [Holding(self.shards[name], [range(part.first, part.first + part.shape[0])], alone=False)]
+        rows = [range(part.first, part.first + part.shape[0])]
+        return [Holding(self.shards[name], rows, alone=self.mesh.data == 1)]

@@ -6,7 +6,7 @@ import pytest
 from models import Variable
 from refimpl.server import ReducedGradient, Shard
 from refimpl.training.options import Options
-from refimpl.training.survival.decisions import dealt_anew, givers, partner_of, rows_of
+from refimpl.training.survival.decisions import dealt_anew, givers, mesh_of, partner_of, rows_of
 from refimpl.training.survival.session import SurvivingSession
 from refimpl.training.survival.undo import Undo
 
@@ -27,6 +27,16 @@ def test_each_keeps_its_microbatches_and_those_of_the_dead_go_to_whom_has_fewest
     assert dealt_anew([[0, 1], [2, 3], [4, 5], [6, 7]], [0, 2, 3]) == [[0, 1, 2], [3, 4, 5], [6, 7]]
     assert dealt_anew([[0, 1, 2], [3, 4, 5], [6, 7]], [1, 2]) == [[1, 3, 4, 5], [0, 2, 6, 7]]
     assert dealt_anew([[0], [1], []], [2]) == [[0, 1]]
+
+
+@pytest.mark.parametrize("members, ranks, microbatches, mesh", [
+    (2, 2, 12, "1x2"), (2, 4, 12, "2x2"), (4, 6, 12, "3x2"), (6, 9, 18, "3x3"),
+    (2, 3, 12, None),  # no groups of 2
+    (2, 4, 10, None),  # 4 ranks cannot have equally many of 10 microbatches
+    (1, 3, 12, None), (4, 1, 12, None),
+])
+def test_the_living_form_the_largest_groups_that_divide_the_old_ones(members, ranks, microbatches, mesh):
+    assert mesh_of(members, ranks, microbatches) == mesh
 
 
 def test_rows_are_taken_from_oneself_or_the_lowest_rank_that_has_them():
@@ -69,7 +79,7 @@ def test_all_steps_since_the_last_commit_are_undone():
 
 
 @pytest.mark.parametrize("options, named", [
-    ({"consistency": "asynchronous", "architecture": "ps"}, "--consistency asynchronous"), ({"mesh": "2x2"}, "--mesh"),
+    ({"consistency": "asynchronous", "architecture": "ps"}, "--consistency asynchronous"),
     ({"allreduce": "ring"}, "--allreduce ring"), ({"device": "cuda"}, "--device cuda"), ({"plan": {"ranks": 2}}, "--plan"),
     ({"search_partitions": True}, "--search-partitions"), ({"codec": {"dense": "integers:8"}}, "--codec integers"),
     ({"codec": {"dense": "topk"}}, "--codec topk"), ({"precision": "bf16"}, "--precision bf16"),

@@ -35,7 +35,9 @@ class Watched:
     def __init__(self, trainer):
         self.trainer, self.undo, parameters = trainer, Undo(), trainer.parameters
         steps = trainer.consistency
-        steps.before_update, steps.after_computing = self.undo.note, self.note
+        steps.before_update = self.undo.note
+        if steps.mesh is None:
+            steps.after_computing = self.note
         self.kept = [kept for v in parameters.variables for kept in parameters.exchange_of[v.name].kept(v.name)]
         self.backups = Backups(trainer.comm, [kept for kept in self.kept if kept.alone], trainer.model.variables,
                                steps.redo)
@@ -104,6 +106,32 @@ def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
         assert hashed(trainer) == undisturbed
         ours = set(deal[fewer.rank]) - set(leaves_of(fewer.rank, comm.size, 8))  # the dead rank's: only these are computed
         assert len(counting.touched) <= len(ours) < len(deal[fewer.rank])
+
+
+@pytest.mark.ranks(4)
+@pytest.mark.parametrize("mesh, fewer, later", [("2x2", 3, None), ("2x2", 2, "1x2"), ("1x4", 3, None),
+                                                ("4x1", 2, "1x2")])
+@pytest.mark.parametrize("architecture", ["allreduce", "hybrid"])
+def test_the_living_of_a_mesh_go_on_in_other_groups_or_none(mesh, fewer, later, architecture):
+    """In groups of 2 each part is on 2 ranks; in one of 4 on one rank and, with its state, at the partner."""
+    comm = Communicator(Communicator.of().mpi, in_blocks(4, 2))  # partners are on the other of two machines
+    changes = dict(device="cpu", architecture=architecture, overlap=mesh == "1x4")
+    watched = Watched(make_trainer("vgg", "adam", comm, mesh=mesh, **changes))
+    for _ in range(3):
+        watched.steps()
+        watched.commit()
+    three_steps = hashed(watched.trainer)
+    watched.steps()
+    undisturbed = hashed(watched.trainer)
+    watched.undo.roll_back()
+    living = comm.first(fewer)
+    if living is not None:
+        trainer = make_trainer("vgg", "adam", living, mesh=later, **changes)
+        slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
+        trainer.restore(3, watched.memory().gather(trainer.parameters, slots, 8))
+        assert hashed(trainer) == three_steps
+        trainer.train_step()
+        assert hashed(trainer) == undisturbed
 
 
 @pytest.mark.ranks(3)

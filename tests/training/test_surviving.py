@@ -18,6 +18,8 @@ from refimpl.transport.launch import launch, runtime
 pytestmark = pytest.mark.skipif(runtime().flavour != "openmpi", reason="needs an MPI that outlives its ranks: Open MPI")
 ROOT, STEPS = Path(__file__).parents[2], 4
 TRAIN = ["-m", "refimpl", "train", "lm", "--preset", "tiny", "--steps", str(STEPS), "--heldout", "200"]
+VGG = ["-m", "refimpl", "train", "vgg", "--preset", "tiny", "--steps", str(STEPS), "--heldout", "100", "--no-output",
+       "--microbatches", "12", "--microbatch-size", "4"]
 PATHS = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])}
 PUSH, BACKUP, GATHER, SAVE = ("refimpl.server.rows:RowServer.push", "refimpl.training.survival.backup:Backups.send",
                               "refimpl.training.survival.memory:Memory.gather", "refimpl.training.session:Session._save")
@@ -25,9 +27,9 @@ POST = "refimpl.training.survival.backup:Backups.post"
 BEGIN = "refimpl.training.survival.session:SurvivingSession._open"
 
 
-def survive(ranks, deaths, *options):
+def survive(ranks, deaths, *options, of=TRAIN):
     """Return what a training prints of which ranks die so, see ``dying``; it must end well."""
-    job = launch(ranks, [*TRAIN, "--survive", *options], timeout=170, capture=True, survive=True, cwd=ROOT,
+    job = launch(ranks, [*of, "--survive", *options], timeout=170, capture=True, survive=True, cwd=ROOT,
                  environment=PATHS | {"REFIMPL_WATCH": "dying:Dying", "REFIMPL_DIE": deaths})
     assert job.returncode == 0, job.stdout + job.stderr
     return job.stdout
@@ -37,11 +39,20 @@ def hashes(printed):
     return re.findall(r"sha256 (\w+)", printed)
 
 
+def alone(arguments):
+    """The hashes of one rank, to which nothing happens."""
+    job = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    return hashes(job.stdout)
+
+
 @pytest.fixture(scope="module")
 def undisturbed():
-    """The hashes of one rank, to which nothing happens."""
-    job = subprocess.run([sys.executable, *TRAIN, "--no-output"], capture_output=True, text=True, timeout=120, cwd=ROOT)
-    return hashes(job.stdout)
+    return alone([*TRAIN, "--no-output"])
+
+
+@pytest.fixture(scope="module")
+def undisturbed_vgg():
+    return alone(VGG)
 
 
 @pytest.mark.parametrize("ranks, deaths, options, told", [
@@ -56,6 +67,20 @@ def undisturbed():
 def test_survivors_have_the_undisturbed_bits(undisturbed, ranks, deaths, options, told):
     printed = survive(ranks, deaths, "--no-output", *options)
     assert hashes(printed) == undisturbed
+    assert all(words in printed for words in told), printed
+
+
+@pytest.mark.parametrize("mesh, deaths, options, told", [
+    ("2x2", f"1@2@0.01 3@4@{GATHER}", [], ["ranks 0 2 3 go on, and no layer is cut"]),
+    ("2x2", "1@2@0 3@4@0", ["--backup-every", "2"], ["rank 3 died, ranks 0 2 go on, on the mesh 1x2"]),
+    ("1x4", f"2@3@{BACKUP}", ["--overlap", "--backup-every", "4"], ["ranks 0 1 3 go on, and no layer is cut"]),
+    ("auto", "0@2@0", ["--architecture", "auto"], ["rank 0 died, ranks 1 2 3 go on"]),
+    ("2x2", "0@3@0 2@3@0", [], ["ranks 0 2 died, ranks 1 3 go on, on the mesh 1x2",
+                                "all ranks that had some rows died together: back to the first step"]),
+], ids=["three", "two", "one group", "chosen", "all that had a part"])
+def test_the_living_of_a_mesh_have_the_undisturbed_bits(undisturbed_vgg, mesh, deaths, options, told):
+    printed = survive(4, deaths, "--mesh", mesh, *options, of=VGG)
+    assert hashes(printed) == undisturbed_vgg
     assert all(words in printed for words in told), printed
 
 

@@ -1,7 +1,11 @@
 """What living ranks decide when others die, each for itself and all alike: plain data, no messages."""
 
+import math
+
 import numpy as np
 
+from refimpl.gradients import leaves_of
+from refimpl.plan.mesh import Mesh
 from refimpl.transport.machines import Machines, machine_of
 
 
@@ -16,6 +20,21 @@ def partner_of(rank: int, machines: Machines) -> int:
     number = machine_of(machines, rank)
     others = machines[(number + 1) % len(machines)]
     return others[machines[number].index(rank) % len(others)]
+
+
+def dealt(ranks: int, microbatches: int) -> list[list[int]]:
+    """Return the microbatches of each rank before one dies: consecutive and as even as possible. Local."""
+    return [list(leaves_of(rank, ranks, microbatches)) for rank in range(ranks)]
+
+
+def mesh_of(members: int, ranks: int, microbatches: int) -> str | None:
+    """Return the mesh on which so many living ranks go on, or None: they cut no layer. Local.
+
+    members: of a group, as it was asked for. Where they do not divide the ranks, groups have the largest number of
+    members that divides both, so column blocks stay whole, too. All ranks must have equally many microbatches.
+    """
+    fewer = 1 if microbatches % ranks else math.gcd(members, ranks)
+    return None if fewer == 1 else str(Mesh(ranks // fewer, fewer))
 
 
 def dealt_anew(of_rank, alive: list[int]) -> list[list[int]]:

@@ -5,27 +5,29 @@
     agree     have all ranks come here? Then this is a commit. Else it is undone, and the living ranks open once more
 
 So what is done again is what came after the last commit, K steps at most. Of the step in which a rank died the others
-compute only its microbatches: they keep their own, with the sums of gradients that they have formed. Where a rank and
-its partner die together, nobody has some rows: then all ranks go back to the newest checkpoint of the run, or to where
-it began.
+compute only its microbatches: they keep their own, with the sums of gradients that they have formed. On a mesh the
+members of a group compute together: the living form new groups, and compute the step anew. Where all that have some
+rows die together, as a rank and its partner, all go back to the newest checkpoint of the run, or to where it began.
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
-from refimpl.gradients import Dealt, leaves_of
+from refimpl.gradients import Dealt
 from refimpl.gradients.codecs import codec_of
 from refimpl.plan.plan import SYNCHRONOUS
+from refimpl.training.memory import members_of, require_memory
+from refimpl.training.planning.planning import AUTO
 from refimpl.training.result import Result
 from refimpl.training.run.manifest import steps_saved
 from refimpl.training.run.whole import slots_of
 from refimpl.training.session import Session
 from refimpl.training.survival.backup import KINDS, PHASE, Backups, Part
-from refimpl.training.survival.decisions import dealt_anew
+from refimpl.training.survival.decisions import dealt, dealt_anew, mesh_of
 from refimpl.training.survival.formed import Formed
 from refimpl.training.survival.memory import Memory
 from refimpl.training.survival.undo import Undo
@@ -65,7 +67,9 @@ class SurvivingSession(Session):
         comm.together(self._check, (ValueError,))
         comm.together(lambda: self._network_file(comm.rank), (ValueError, OSError))
         self.memory, self.living, self.opened, self.mine, self.formed = None, comm.starters, False, True, None
-        self.deal = [list(leaves_of(rank, comm.size, self.data.microbatches)) for rank in range(comm.size)]
+        self.members = 0 if self.options.mesh == AUTO else comm.together(  # 0: not yet chosen
+            lambda: members_of(self.options, comm.size), (ValueError,))
+        self.deal = dealt(comm.size, self.data.microbatches)
         try:
             with threadpool_limits(1):
                 return self._survive(comm)
@@ -98,8 +102,6 @@ class SurvivingSession(Session):
         for refused, option, why in (
                 (asked.consistency != SYNCHRONOUS, f"--consistency {asked.consistency}",
                  "without barriers the ranks have no step to which all could go back"),
-                (asked.mesh, f"--mesh {asked.mesh}", "a group that has lost a rank cannot compute its layers, nor "
-                 "can others take over its microbatches"),
                 (asked.device != "cpu", f"--device {asked.device}", "arrays on a GPU are not copied to a partner"),
                 (asked.plan, "--plan", "it says which ranks own what, and there will be fewer"),
                 (asked.allreduce not in ANY_DEAL, f"--allreduce {asked.allreduce}",
@@ -132,7 +134,11 @@ class SurvivingSession(Session):
         return self.trainer.step % self.backup_every == 0 or self.trainer.step == self.options.steps
 
     def _open(self, comm):
+        if self.members > 1:  # fewer members of a group have larger parts
+            comm.together(lambda: require_memory(self.model.variables, self.options.optimizer, comm.size,
+                                                 members_of(self.options, comm.size)), (ValueError,))
         super()._open(comm)
+        self.members = self.members or self.trainer.plan.on_mesh.model
         parameters, self.record = self.trainer.parameters, {}
         self.kept = [kept for v in parameters.variables for kept in parameters.exchange_of[v.name].kept(v.name)]
         others = comm.size > 1  # a rank that is alone has nobody to survive, nor to survive it
@@ -141,8 +147,9 @@ class SurvivingSession(Session):
                                                   self.model.variables, steps.redo)
         steps.formed = self.formed
         if others:
-            steps.before_update, steps.after_computing = self.undo.note, self._keep_formed
-            steps.after_update, steps.between = self.backups.note, self._post
+            steps.before_update, steps.after_update, steps.between = self.undo.note, self.backups.note, self._post
+            if steps.mesh is None:  # the members of a group compute each other's microbatches, too
+                steps.after_computing = self._keep_formed
         self.backups.begin(self.trainer.carried)
 
     def _post(self):
@@ -158,7 +165,9 @@ class SurvivingSession(Session):
         """Continue from memory if this session was opened before, else from a checkpoint. Collective."""
         trainer, comm = self.trainer, self.trainer.comm
         if dead := sorted(set(self.living) - set(comm.starters)):
-            self._tell(f"{ranks_named(dead)} died, {ranks_named(comm.starters)} go{'es' * (comm.size == 1)} on")
+            mesh = "and no layer is cut" if self.options.mesh is None else f"on the mesh {trainer.plan.on_mesh}"
+            self._tell(f"{ranks_named(dead)} died, {ranks_named(comm.starters)} go{'es' * (comm.size == 1)} on"
+                       + f", {mesh}" * (self.members > 1))
         if self.memory is None:
             return super()._load()
         arrays = self.memory.gather(trainer.parameters, slots_of(
@@ -168,7 +177,7 @@ class SurvivingSession(Session):
             return None
         saved = comm.once(lambda: "saved" if self.output is not None and steps_saved(Path(self.output)) else "")
         self.resume = self.output if saved else self.resume
-        self._tell("a rank and its partner died together, and their rows are lost: back to "
+        self._tell("all ranks that had some rows died together: back to "
                    + (f"the newest checkpoint in {self.resume}" if self.resume else "the first step"))
         return super()._load()
 
@@ -190,9 +199,19 @@ class SurvivingSession(Session):
         living = comm.without_the_dead()
         if living.size == comm.size and death is not None:  # else MPI's agreement has failed: the steps are done again
             raise CollectiveError(f"MPI says that a rank has died, but all of them live: {death}") from death
-        self.deal = dealt_anew(self.deal, [comm.starters.index(starter) for starter in living.starters])
-        self.data = DealtData(self.data, self.deal)
+        self._deal_anew([comm.starters.index(starter) for starter in living.starters])
         return living
+
+    def _deal_anew(self, alive):
+        """Deal the microbatches of the dead; on a mesh, which is made anew, all of them evenly. Local."""
+        data = self.data.data if isinstance(self.data, DealtData) else self.data
+        if self.members:
+            self.options = replace(self.options, mesh=mesh_of(self.members, len(alive), data.microbatches))
+        if self.options.mesh is None:
+            self.deal = dealt_anew(self.deal, alive)
+            self.data = DealtData(data, self.deal)
+        else:
+            self.deal, self.data, self.formed = dealt(len(alive), data.microbatches), data, None
 
     def _continues(self):
         return self.mine or super()._continues()
