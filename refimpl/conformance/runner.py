@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refimpl.conformance.answers import read
+from refimpl.conformance.target import LAUNCHERS, Answer, Target, launcher_of, load, read
 from refimpl.conformance.case import Case
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.compare import Verdict, judge
 from refimpl.conformance.diagnose import diagnose
 from refimpl.conformance.launchers import start
 from refimpl.conformance.semantics import Semantics
-from refimpl.conformance.target import LAUNCHERS, Answer, Target, launcher_of, load
 from refimpl.conformance.worlds import run_ranks
 
 START_SECONDS = 120.0

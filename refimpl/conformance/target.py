@@ -33,11 +33,15 @@ LAUNCHER = "mpi" (the default), "processes" (RANK, WORLD_SIZE, MASTER_ADDR, MAST
 import ast
 import importlib
 import importlib.util
+import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refimpl.conformance.case import Case
+import numpy as np
+
+from refimpl.conformance.case import Case, Rows
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.semantics import Semantics
 
@@ -128,3 +132,36 @@ def launcher_of(name: str) -> str:
     if found not in LAUNCHERS:
         raise ValueError(f"{name}: LAUNCHER is {found!r}; there are {', '.join(LAUNCHERS)}")
     return found
+
+
+def save(folder: Path, number: int, rank: int, answer: Answer):
+    """Write an answer: arrays without pickle, the rest as JSON, which appears last: an answer with one is whole. Local.
+
+    An array's name is "STEP ROLE NAME", ROLE being ids, rows or array.
+    """
+    arrays = {}
+    for step, parts in enumerate(answer.steps):
+        for name, part in parts.items():
+            for role, array in part._asdict().items() if isinstance(part, Rows) else [("array", part)]:
+                arrays[f"{step} {role} {name}"] = array
+    stem = folder / f"{number}-{rank}"
+    np.savez(stem.with_suffix(".npz"), **arrays)
+    temporary = stem.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"error": answer.error, "skipped": answer.skipped, "steps": len(answer.steps)}))
+    os.replace(temporary, stem.with_suffix(".json"))
+
+
+def read(folder: Path, number: int, rank: int) -> Answer | None:
+    """Return an answer, None if the rank never gave one. Local."""
+    stem = folder / f"{number}-{rank}"
+    if not stem.with_suffix(".json").exists():
+        return None
+    what = json.loads(stem.with_suffix(".json").read_text())
+    answer = Answer([{} for _ in range(what["steps"])], what["error"], what["skipped"])
+    with np.load(stem.with_suffix(".npz"), allow_pickle=False) as arrays:
+        for key, array in arrays.items():
+            step, role, name = key.split(" ", 2)
+            if role != "rows":
+                part = Rows(array, arrays[f"{step} rows {name}"]) if role == "ids" else array
+                answer.steps[int(step)][name] = part
+    return answer

@@ -12,9 +12,8 @@ import os
 import sys
 from pathlib import Path
 
-from refimpl.conformance.answers import save
+from refimpl.conformance.target import Target, load, save
 from refimpl.conformance.cases import case_named
-from refimpl.conformance.target import Target, load
 from refimpl.transport.job import end_job
 
 START_SECONDS = float(os.environ.get("REFIMPL_START_SECONDS", "120"))

@@ -32,6 +32,7 @@ class Strategy:
     in_groups: the members of a group of the mesh keep a part each, some of the rows.
     cut_together: who owns what of a variable depends on those that it is exchanged with.
     only_encoded: it carries the codecs that name it, and no others (``Codec.strategy``).
+    exchange: exchange(placed, plan, comm, seed, xp, shared) makes its ``strategies.exchange.Exchange``, not opened yet.
     codec: how gradients are encoded when they travel, of ``refimpl.gradients.codecs``.
     """
 
@@ -47,6 +48,7 @@ class Strategy:
     in_groups: ClassVar[bool] = False
     cut_together: ClassVar[bool] = False
     only_encoded: ClassVar[bool] = False
+    exchange: ClassVar[type]
 
     codec: str = field(default=IDENTITY, kw_only=True)
 
@@ -127,16 +129,6 @@ class Strategy:
     def work(self, variable, plan, sample):
         """Return the bytes that each rank fills or updates in a step, beside adding up what comes: (N,). Local."""
         return np.full(plan.ranks, float(variable.nbytes))
-
-    # -- at work
-
-    @classmethod
-    def exchange(cls, placed: list, plan, comm, seed: int, xp, shared: bool):
-        """Return the ``refimpl.strategies.exchange.Exchange`` of variables exchanged together, not opened yet. Local.
-
-        shared: whether ranks of one machine may sum in shared memory.
-        """
-        raise NotImplementedError
 
 
 def strategy_of(name: str, sparse: bool) -> type[Strategy]:

@@ -45,26 +45,21 @@ class GatheredRows(Strategy):
         touched = cut_lists(variable, sample.by_anyone[variable.name])
         return np.full(plan.ranks, row_bytes(variable) * np.mean([len(ids) for ids in touched]) if touched else 0.0)
 
-    @classmethod
-    def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return GatheredRowsExchange([variable for variable, _ in placed], placed[0][1].coding, plan.microbatches, comm,
-                                    seed, xp)
-
 
 class ReplicatedRows(Replicas):
-    """Sparse variables with all rows on every rank. leaves: V."""
+    """Sparse variables with all rows on every rank."""
 
-    def __init__(self, variables: list, codec, leaves: int, comm, seed: int, xp=np):
-        self.comm, self.variables, self.codec = comm, list(variables), codec
-        self.shards = {v.name: Shard(v, xp.asarray(v.initial_value(seed))) for v in variables}
-        self.gradients = RowTree(variables, xp, codec)
-        self.nodes = [cover(leaves_of(r, comm.size, leaves)) for r in range(comm.size)]
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+        super().__init__(placed, plan, comm, seed, xp, shared)
+        self.shards = {v.name: Shard(v, xp.asarray(v.initial_value(seed))) for v in self.variables}
+        self.gradients = RowTree(self.variables, xp, self.codec)
+        self.nodes = [cover(leaves_of(r, comm.size, plan.microbatches)) for r in range(comm.size)]
 
     def pull(self, needs, phase="pull"):
         return {name: take_rows(shard.values, needs[name]) for name, shard in self.shards.items() if name in needs}
 
 
-class GatheredRowsExchange(ReplicatedRows):
+class GatheredRowsExchange(ReplicatedRows, of=GatheredRows):
     """Sparse variables by allgather. Collective to use; see ``strategies.exchange.Exchange``."""
 
     phase = "allgather"

@@ -36,11 +36,6 @@ class Allreduce(Strategy):
         found = allreduce_bytes(cls.arena([variable for variable, _ in placed], placed[0][1].coding), plan.schedule())
         return found | scale_bytes(placed, plan.ranks)
 
-    @classmethod
-    def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return AllreduceExchange([variable for variable, _ in placed], placed[0][1].coding, plan.schedule(), comm, seed,
-                                 xp, shared, plan.microbatches)
-
 
 def allreduce_bytes(layout: Layout, schedule) -> dict:
     """Return {("allreduce", variable, "dense"): (N, N) bytes}: bytes of each array in the schedule's transfers. Local.
@@ -58,14 +53,14 @@ def allreduce_bytes(layout: Layout, schedule) -> dict:
     return dict(total)
 
 
-class AllreduceExchange(DenseReplicas):
+class AllreduceExchange(DenseReplicas, of=Allreduce):
     """Dense variables by allreduce. Collective to use; see ``strategies.exchange.Exchange``."""
 
     phase = "allreduce"
 
-    def __init__(self, variables: list, codec, schedule, comm, seed: int, xp=np, shared=True, leaves: int = 0):
-        self.keep(variables, comm, seed, xp)
-        self.codec, self.leaves, self.schedule, self.xp, self.shared = codec, leaves, schedule, xp, shared
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True, schedule=None):
+        super().__init__(placed, plan, comm, seed, xp, shared)
+        self.leaves, self.schedule = plan.microbatches, schedule or plan.schedule()
 
     def open(self):
         layout, codec = self.values.layout.encoded(self.codec), self.codec

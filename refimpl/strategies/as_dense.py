@@ -37,21 +37,15 @@ class RowsAsDense(Allreduce):
         part = np.mean([len(ids) for ids in touched]) / max(1, variable.shape[0]) if touched else 0.0
         return np.full(plan.ranks, variable.nbytes * (1 + part))
 
-    @classmethod
-    def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return RowsAsDenseExchange([variable for variable, _ in placed], placed[0][1].coding, plan, comm, seed, xp,
-                                   shared)
 
-
-class RowsAsDenseExchange(ReplicatedRows):
+class RowsAsDenseExchange(ReplicatedRows, of=RowsAsDense):
     """Sparse variables sent whole. Collective to use; see ``strategies.exchange.Exchange``."""
 
     phase = "allreduce"
 
-    def __init__(self, variables: list, codec, plan, comm, seed: int, xp=np, shared=True):
-        super().__init__(variables, codec, plan.microbatches, comm, seed, xp)
-        self.layout = RowsAsDense.arena(variables, codec)
-        self.schedule, self.xp, self.shared = plan.schedule(), xp, shared
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+        super().__init__(placed, plan, comm, seed, xp, shared)
+        self.layout, self.schedule = RowsAsDense.arena(self.variables, self.codec), plan.schedule()
 
     def open(self):
         # -0.0 adds nothing: x + -0.0 is x for every x, while -0.0 + 0.0 is 0.0. CuPy turns the number -0.0, and an

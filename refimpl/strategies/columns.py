@@ -56,10 +56,6 @@ class Columns(Strategy):
                 found[key][member::mesh.model, member::mesh.model] = of_holders
         return found
 
-    @classmethod
-    def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return ColumnsExchange([variable for variable, _ in placed], placed[0][1].coding, plan, comm, seed, xp)
-
 
 def part_of(variable, mesh: Mesh, rank: int):
     """Return the rows of a cut variable that a rank holds, as a variable. Local."""
@@ -76,18 +72,17 @@ def schedule_of(plan) -> Schedule:
     return make_schedule(algorithm, plan.on_mesh.data, plan.microbatches)
 
 
-class ColumnsExchange(AllreduceExchange):
+class ColumnsExchange(AllreduceExchange, of=Columns):
     """Parts of cut layers. Collective to use; see ``strategies.exchange.Exchange``.
 
     Gradients and leaves are those of all microbatches of the rank's group.
     """
 
-    def __init__(self, variables: list, codec, plan, comm, seed: int, xp=np):
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
         self.mesh, self.ranks = plan.on_mesh, comm
-        holders = SomeRanks(comm, self.mesh.holders(comm.rank))
-        super().__init__([part_of(v, self.mesh, comm.rank) for v in variables], codec, schedule_of(plan), holders, seed,
-                         xp, shared=False)
-        self.variables = list(variables)  # whole variables; shards hold the parts
+        super().__init__([(part_of(v, self.mesh, comm.rank), strategy) for v, strategy in placed], plan,
+                         SomeRanks(comm, self.mesh.holders(comm.rank)), seed, xp, False, schedule_of(plan))
+        self.variables = [variable for variable, _ in placed]  # whole variables; shards hold the parts
 
     def part(self, variable):
         return self.shards[variable.name].variable

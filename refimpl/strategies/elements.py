@@ -46,23 +46,18 @@ class GatheredElements(Strategy):
                 found["allgather", variable.name, kind] = each * np.array(sent)[:, None] * others
         return found | {("allgather", "", "control"): INDEX * max(map(len, nodes)) * len(placed) * others}
 
-    @classmethod
-    def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return GatheredElementsExchange([variable for variable, _ in placed], placed[0][1].coding, plan.microbatches,
-                                        comm, seed)
 
-
-class GatheredElementsExchange(EncodedReplicas, GatheredRowsExchange):
+class GatheredElementsExchange(EncodedReplicas, GatheredRowsExchange, of=GatheredElements):
     """Dense variables by the elements that a codec picks. Collective to use; see ``strategies.exchange.Exchange``.
 
-    leaves: V.  The host's arrays only: see ``plan.codecs.check_codecs``.
+    The host's arrays only: see ``plan.codecs.check_codecs``.
     """
 
-    def __init__(self, variables: list, codec, leaves: int, comm, seed: int):
-        self.keep(variables, comm, seed)
-        self.gradients = ElementTree(variables, codec, leaves_of(comm.rank, comm.size, leaves))
-        self.codec = self.gradients.codec
-        self.nodes = [cover(leaves_of(r, comm.size, leaves)) for r in range(comm.size)]
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+        super().__init__(placed, plan, comm, seed)
+        leaves = [leaves_of(r, comm.size, plan.microbatches) for r in range(comm.size)]
+        self.gradients = ElementTree(self.variables, self.codec, leaves[comm.rank])
+        self.codec, self.nodes = self.gradients.codec, list(map(cover, leaves))
 
     def pull(self, needs, phase="pull"):
         return {}

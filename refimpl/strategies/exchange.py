@@ -18,6 +18,8 @@ from refimpl.strategies.blocks import table_shape
 class Exchange:
     """Variables of one strategy that are exchanged together (a bucket of the plan), with default methods.
 
+    A class names its strategy, which then makes it: ``class AllreduceExchange(DenseReplicas, of=Allreduce)``. Local.
+    placed: (variable, strategy) of each.  shared: whether ranks of one machine may sum in shared memory.
     phase: name of ``push`` in metrics and traces.
     replicated: every rank keeps the whole variables, so that ``pull`` is local.
     shards: name -> the part of the variable that this rank keeps and updates.
@@ -32,8 +34,14 @@ class Exchange:
     shards: dict[Any, Shard]
     gradients: DenseTree | RowTree
     channel, step = 0, 0
-    comm: Any
-    seed: int
+
+    def __init_subclass__(cls, of=None):
+        if of is not None:
+            of.exchange = cls
+
+    def __init__(self, placed: list, plan, comm, seed: int, xp=np, shared: bool = True):
+        self.comm, self.seed, self.xp, self.shared = comm, seed, xp, shared
+        self.variables, self.codec = [variable for variable, _ in placed], placed[0][1].coding
 
     def open(self):
         """Create objects that need all ranks. It is called once, after all ranks have their exchange. Collective."""
@@ -138,11 +146,11 @@ class Replicas(Exchange):
 class DenseReplicas(Replicas):
     """The base class of exchanges of replicated dense variables: their values lie in one arena."""
 
-    def keep(self, variables, comm, seed: int, xp=np):
-        """Give the variables their initial values. Local."""
-        self.comm, self.variables, self.seed = comm, list(variables), seed
-        self.values = Arena(Layout.of(variables), xp).fill({v.name: v.initial_value(seed) for v in variables})
-        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+        Exchange.__init__(self, placed, plan, comm, seed, xp, shared)  # a subclass may have other bases, too
+        initial = {v.name: v.initial_value(seed) for v in self.variables}
+        self.values = Arena(Layout.of(self.variables), xp).fill(initial)
+        self.shards = {v.name: Shard(v, self.values[v.name]) for v in self.variables}
 
     def dense(self):
         return self.values.views

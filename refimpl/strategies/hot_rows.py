@@ -56,10 +56,6 @@ class HotRows(ServedRows):
     def loads(self, variable, ranks, popularity=None):
         return super().loads(variable, ranks, None if popularity is None else popularity[self.hot:])
 
-    @classmethod
-    def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return HotRowsExchange(placed, plan, comm, seed, xp, shared)
-
 
 def with_hot_rows(plan: Plan, hot: dict[str, int], replica: str = REPLICAS[0]) -> Plan:
     """Return the plan with these hot rows, by variable, and without hot rows in other partitioned variables. Local."""
@@ -72,7 +68,7 @@ def with_hot_rows(plan: Plan, hot: dict[str, int], replica: str = REPLICAS[0]) -
     return plan.replaced(found)
 
 
-class HotRowsExchange(Exchange):
+class HotRowsExchange(Exchange, of=HotRows):
     """Sparse variables with hot rows. Collective to use; see ``strategies.exchange.Exchange``.
 
     cold: the exchange of the rows from H on.  replicas: the exchanges of rows below H, one for each strategy of them.
@@ -80,8 +76,8 @@ class HotRowsExchange(Exchange):
 
     phase, replicated = "push", False
 
-    def __init__(self, placed: list, plan, comm, seed: int, xp=np, shared=True):
-        self.variables = [variable for variable, _ in placed]
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+        super().__init__(placed, plan, comm, seed, xp, shared)
         self.hot = {v.name: strategy.hot for v, strategy in placed}
         both = [strategy.parts(v) for v, strategy in placed]
         self.cold = ServedRows.exchange([cold for cold, _ in both], plan, comm, seed, xp, shared)

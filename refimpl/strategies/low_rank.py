@@ -40,12 +40,8 @@ class LowRank(Strategy):
                          for layout in cls.thin([variable for variable, _ in placed], placed[0][1].coding))
         return {key: sum(found[key] for found in (first, second) if key in found) for key in {**first, **second}}
 
-    @classmethod
-    def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return LowRankExchange([variable for variable, _ in placed], placed[0][1].coding, plan, comm, seed, shared)
 
-
-class LowRankExchange(EncodedReplicas):
+class LowRankExchange(EncodedReplicas, of=LowRank):
     """Dense variables by thin matrices. Collective to use; see ``strategies.exchange.Exchange``.
 
     q: name -> (n, r), with which the next step begins.  The host's arrays only: see ``plan.codecs.check_codecs``.
@@ -53,11 +49,10 @@ class LowRankExchange(EncodedReplicas):
 
     phase = "allreduce"
 
-    def __init__(self, variables: list, codec, plan, comm, seed: int, shared=True):
-        self.keep(variables, comm, seed)
-        self.codec, self.shared = codec, shared
-        self.schedule, self.layouts = plan.schedule(), LowRank.thin(variables, codec)
-        self.gradients = WaitingTree(variables, leaves_of(comm.rank, comm.size, plan.microbatches))
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+        super().__init__(placed, plan, comm, seed, shared=shared)
+        self.schedule, self.layouts = plan.schedule(), LowRank.thin(self.variables, self.codec)
+        self.gradients = WaitingTree(self.variables, leaves_of(comm.rank, comm.size, plan.microbatches))
         self.q = {name: (uniform(key_of(seed, "power sgd", name), n * r) - 0.5).astype(np.float32).reshape(n, r)
                   for name, (n, r) in zip(self.layouts[1].names, self.layouts[1].shapes)}
 

@@ -40,26 +40,21 @@ class GatheredMessages(Strategy):
         """The work of decoding V messages."""
         return np.full(plan.ranks, float(plan.microbatches * variable.nbytes))
 
-    @classmethod
-    def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return GatheredMessagesExchange([variable for variable, _ in placed], placed[0][1].coding, plan.microbatches,
-                                        comm, seed)
 
-
-class GatheredMessagesExchange(EncodedReplicas):
+class GatheredMessagesExchange(EncodedReplicas, of=GatheredMessages):
     """Dense variables by the messages of all microbatches. Collective to use; see ``strategies.exchange.Exchange``.
 
-    leaves: V.  The host's arrays only: see ``plan.codecs.check_codecs``.
+    The host's arrays only: see ``plan.codecs.check_codecs``.
     """
 
     phase = "allgather"
 
-    def __init__(self, variables: list, codec, leaves: int, comm, seed: int):
-        self.keep(variables, comm, seed)
-        self.leaves = [leaves_of(r, comm.size, leaves) for r in range(comm.size)]
-        self.gradients = MessageTree(variables, codec, self.leaves[comm.rank],
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+        super().__init__(placed, plan, comm, seed)
+        self.leaves = [leaves_of(r, comm.size, plan.microbatches) for r in range(comm.size)]
+        self.gradients = MessageTree(self.variables, self.codec, self.leaves[comm.rank],
                                      lambda name, leaf: key_of(seed, "codec", self.step, name, leaf))
-        self.bytes = {v.name: codec.message_bytes(v.size) for v in variables}
+        self.bytes = {v.name: self.codec.message_bytes(v.size) for v in self.variables}
 
     def push(self):
         taken = self.gradients.take()

@@ -89,12 +89,8 @@ class OwnedDense(Strategy):
                       ("push", name, "dense"): across(plan, of_client[:, None] * sent)}
         return found
 
-    @classmethod
-    def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return OwnedDenseExchange(cls.pieces(placed, plan.ranks), placed[0][1].coding, plan, comm, seed, xp)
 
-
-class OwnedDenseExchange(Exchange):
+class OwnedDenseExchange(Exchange, of=OwnedDense):
     """Dense variables at their owners. Collective to use; see ``strategies.exchange.Exchange``.
 
     pieces: of all owners, in the order of the arena, so that all pieces of an owner are contiguous.
@@ -103,11 +99,12 @@ class OwnedDenseExchange(Exchange):
 
     phase, replicated = "push", False
 
-    def __init__(self, pieces: list[Piece], codec, plan, comm, seed: int, xp=np):
-        self.comm, self.xp, self.pieces = comm, xp, pieces
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+        super().__init__(placed, plan, comm, seed, xp, shared)
+        codec, self.pieces = self.codec, (pieces := type(placed[0][1]).pieces(placed, plan.ranks))
         self.variables = list({piece.variable.name: piece.variable for piece in pieces}.values())
         layout = Layout.of(self.variables)
-        self.values, self.seed = Arena(layout, xp), seed
+        self.values = Arena(layout, xp)
         self.gradients = self.dense_tree(layout.encoded(codec), xp, codec, plan.microbatches)
         self.mine = {p.variable.name: p for p in pieces if p.owner == comm.rank}
         self.shards = {name: Shard(p.as_variable(), p.of(self.values[name])) for name, p in self.mine.items()}

@@ -85,19 +85,15 @@ class ServedRows(Strategy):
             total += row_bytes(variable) * parts.counts(ids) / len(sample.steps)
         return total
 
-    @classmethod
-    def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return ServedRowsExchange(placed, plan, comm, seed, xp)
 
-
-class ServedRowsExchange(Exchange):
+class ServedRowsExchange(Exchange, of=ServedRows):
     """Sparse variables on the server. Collective to use; see ``strategies.exchange.Exchange``."""
 
     phase, replicated = "push", False
 
-    def __init__(self, placed: list, plan, comm, seed: int, xp=np):
-        self.comm, self.plan, self.variables = comm, plan, [variable for variable, _ in placed]
-        self.codec = placed[0][1].coding
+    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+        super().__init__(placed, plan, comm, seed, xp, shared)
+        self.plan = plan
         self.gradients = RowTree(self.variables, xp, self.codec)
         parts = {v.name: strategy.partitioning(v, comm.size) for v, strategy in placed}
         self._serve(parts, {v.name: Shard(v, self._initial(v, parts[v.name], seed, xp)) for v in self.variables})

@@ -14,7 +14,7 @@ from refimpl.conformance.cases import case_named
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.space.contributions import NARROW
-from refimpl.notebook.suspects import DividedByPushes
+from refimpl.notebook.exercises.numbers import DividedByPushes
 
 
 def first(make, ranks=4, only=None):

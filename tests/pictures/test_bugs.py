@@ -2,7 +2,7 @@
 
 from mutants.aggregation import SparseNotAveraged
 from refimpl.conformance.adapters.reference import Reference
-from refimpl.notebook.suspects import DividedByPushes
+from refimpl.notebook.exercises.numbers import DividedByPushes
 from refimpl.pictures.bugs import draw_row_factors, row_factors
 
 

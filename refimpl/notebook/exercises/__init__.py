@@ -35,6 +35,16 @@ def wrong(hint: str) -> ExerciseVerdict:
     return ExerciseVerdict(False, hint)
 
 
+def compared(answer, wanted, why: str, hints: dict, otherwise: str, apart: float = 0.0) -> ExerciseVerdict:
+    """Return the verdict on a number. hints: wrong number -> its hint; otherwise: the hint for all others. Local.
+
+    why: what to remember when the answer is ``wanted``.  apart: how far numbers that count as equal may be apart.
+    """
+    if abs(answer - wanted) <= apart:
+        return right(why)
+    return wrong(next((hint for number, hint in hints.items() if abs(answer - number) <= apart), otherwise))
+
+
 def exercise(check):
     """Make a check of answers from a function that returns an ExerciseVerdict. Local.
 

@@ -1,7 +1,7 @@
 """Checks of notebook 1, Adding up on many machines."""
 
 from refimpl.collectives import Round, ScheduleError, Sum, Transfer, complaint, make_schedule, prove, schedule_of
-from refimpl.notebook.exercises import ExerciseVerdict, NotAnswered, exercise, right, wrong
+from refimpl.notebook.exercises import ExerciseVerdict, NotAnswered, compared, exercise, right, wrong
 
 RANKS = 4
 
@@ -11,13 +11,10 @@ def check_bytes(mebibytes) -> ExerciseVerdict:
     """MiB that a rank sends in a ring allreduce of 64 MiB over 8 ranks: 2 * 7/8 * 64."""
     proof = prove(make_schedule("ring", 8, 8))
     exact = proof.chunks_sent[0] / proof.chunks * 64
-    if mebibytes == exact:
-        return right("14 messages of 8 MiB. However many ranks there are, it stays below 128 MiB.")
-    if mebibytes == exact / 2:
-        return wrong("that is the first half alone: the finished chunks must go round the ring, too")
-    if mebibytes == 128:
-        return wrong("close: this is the limit for very many ranks. A rank need not get the chunk that it already has")
-    return wrong("how many rounds are there, and how large is the one chunk that a rank sends in each?")
+    hints = {exact / 2: "that is the first half alone: the finished chunks must go round the ring, too",
+             128: "close: this is the limit for very many ranks. A rank need not get the chunk that it already has"}
+    return compared(mebibytes, exact, "14 messages of 8 MiB. However many ranks there are, it stays below 128 MiB.",
+                    hints, "how many rounds are there, and how large is the one chunk that a rank sends in each?")
 
 
 @exercise

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
 
 CALL, RATE = 400e-6, 25e6
 """Seconds of a call, bytes a second of the line: as in the lesson."""
@@ -16,10 +16,8 @@ def check_size(nbytes):
     hints = {10 * CALL * RATE: "the call is a tenth of the whole, and the whole includes the call",
              CALL * RATE: "here call and bytes take the same time: the call is a half",
              CALL * RATE / 9: "the other way round: the bytes must take nine times as long as the call"}
-    if abs(nbytes - wanted) < 1:
-        return right(f"{wanted:,.0f} bytes. Below that, it pays to make the call cheaper or to send less often.")
-    near = [hint for value, hint in hints.items() if abs(nbytes - value) < 1]
-    return wrong(near[0] if near else "the call takes a seconds, n bytes take n / b: a shall be a tenth of both")
+    return compared(nbytes, wanted, f"{wanted:,.0f} bytes. Below that, it pays to make the call cheaper or to send "
+                    "less often.", hints, "the call takes a seconds, n bytes take n / b: a shall be a tenth of both", 1)
 
 
 @exercise
@@ -29,9 +27,8 @@ def check_bytes(nbytes):
     wanted = payload + 24 + 8 * 2 + 8
     hints = {payload: "this is the payload alone", payload + 16: "these are the bytes of a static tensor",
              payload + 24 + 8 * 2: "the signal is missing, or you have counted one dimension and a matrix has two"}
-    if nbytes == wanted:
-        return right(f"{wanted:,} bytes: 48 more than the payload, 32 more than in a static slot.")
-    return wrong(hints.get(nbytes, "n + m + 8, where m = 24 + 8 for each dimension"))
+    return compared(nbytes, wanted, f"{wanted:,} bytes: 48 more than the payload, 32 more than in a static slot.",
+                    hints, "n + m + 8, where m = 24 + 8 for each dimension")
 
 
 @exercise

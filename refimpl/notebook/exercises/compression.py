@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
 
 EQUAL = 64
 
@@ -29,6 +29,5 @@ def check_microbatches(count):
     """Check V at which 1-bit messages of all microbatches take the bytes of an allreduce of float32."""
     hints = {8: "n/8 bytes a message, and 8n in the allreduce: divide one by the other", 32: "an allreduce sends each "
              "number twice: once to be added, once with the sum"}
-    if count == EQUAL:
-        return right("with fewer microbatches 1-bit saves bytes, whatever the number of ranks is.")
-    return wrong(hints.get(count, "set V/N · n/8 · (N - 1) equal to 8n (N - 1)/N"))
+    return compared(count, EQUAL, "with fewer microbatches 1-bit saves bytes, whatever the number of ranks is.", hints,
+                    "set V/N · n/8 · (N - 1) equal to 8n (N - 1)/N")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
 
 RANKS, BLOCK = 16, 32
 
@@ -29,6 +29,5 @@ def check_bytes(count):
     hints = {wanted // 2: "there are two ends of the gap", wanted // 8: "these are numbers; each has 8 bytes",
              wanted * RANKS: "that is what all ranks send together", wanted // (RANKS - 1): "to how many ranks?",
              wanted // (RANKS - 1) * RANKS: "a rank sends nothing to itself"}
-    if count == wanted:
-        return right(f"{count:,} bytes, whatever the number of samples is.")
-    return wrong(hints.get(count, "for each sample two numbers of 8 bytes, at each end 32 samples, to each other rank"))
+    return compared(count, wanted, f"{count:,} bytes, whatever the number of samples is.", hints,
+                    "for each sample two numbers of 8 bytes, at each end 32 samples, to each other rank")

@@ -3,8 +3,25 @@
 import numpy as np
 
 from refimpl.collectives.orders import add_in_order, tree_of
+from refimpl.conformance.adapters.reference import Reference
 from refimpl.notebook.exercises import answered, exercise, right, wrong
-from refimpl.notebook.suspects import DividedByPushes, IdsAsFloats
+
+
+class DividedByPushes(Reference):
+    """Rows are divided by their push count."""
+
+    def divisors(self, parts, ids):
+        return sum(np.isin(ids, pushed) for pushed, _ in parts)
+
+
+class IdsAsFloats(Reference):
+    """Row numbers pass through float32."""
+
+    dtype = "float32"
+
+    def leaf(self, ids, rows):
+        return super().leaf(ids.astype(self.dtype).astype(np.int64), rows)
+
 
 RANKS = 4
 FOUND = 22

@@ -4,7 +4,7 @@ import numpy as np
 
 from models import Batch
 from models.gradient_check import GradientError, check_gradients
-from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
 
 ELEMENTS, ITEM, RANKS = 16 * 3 + 3, 4, 4
 MICROBATCHES = 8
@@ -17,21 +17,17 @@ def check_dense_bytes(count):
     hints = {whole: "that is one copy: an allreduce sends nearly two",
              2 * whole: "nearly: a rank need not send itself its own part; 2 (N - 1) / N, not 2",
              ELEMENTS * 2 * (RANKS - 1) // RANKS: "these are elements; a float32 has 4 bytes",
-             4 * (RANKS - 1) * whole // RANKS: "that is in and out; the question is only what it sends",
-             2 * (RANKS - 1) * whole // RANKS: ""}
-    if int(count) == 2 * (RANKS - 1) * whole // RANKS == count:
-        return right(f"2 · 3/4 · {ELEMENTS} · {ITEM}: very little compared with the rows.")
-    return wrong(hints.get(int(count), "how many elements, how many bytes each, and 2 (N - 1) / N of them"))
+             4 * (RANKS - 1) * whole // RANKS: "that is in and out; the question is only what it sends"}
+    return compared(count, 2 * (RANKS - 1) * whole // RANKS, f"2 · 3/4 · {ELEMENTS} · {ITEM}: very little compared "
+                    "with the rows.", hints, "how many elements, how many bytes each, and 2 (N - 1) / N of them")
 
 
 @exercise
 def check_times(times):
     """Check the factor by which a gradient is too large if each of 8 microbatches divides by its own size."""
-    if times == MICROBATCHES:
-        return right("the factor is the number of microbatches, on any number of ranks. The trainer cannot detect it.")
-    if times == RANKS:
-        return wrong("would the factor be different on 2 ranks? What is divided separately?")
-    return wrong("compare the sum of 8 means with the mean of everything")
+    hints = {RANKS: "would the factor be different on 2 ranks? What is divided separately?"}
+    return compared(times, MICROBATCHES, "the factor is the number of microbatches, on any number of ranks. The "
+                    "trainer cannot detect it.", hints, "compare the sum of 8 means with the mean of everything")
 
 
 @exercise

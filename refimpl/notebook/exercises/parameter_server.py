@@ -1,6 +1,6 @@
 """Checks of notebook 2: bytes of a step by hand, the hot spot's factor, partitions assigned to owners."""
 
-from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
 from refimpl.pictures.servers import PHASES, pull_and_push
 from refimpl.server import Partitioning
 
@@ -41,13 +41,10 @@ def check_rank_2(sent, received):
 @exercise
 def check_factor(factor):
     """Check the factor by which 48 partitions of a table relieve the busiest of 48 ranks."""
-    if factor == 24:
-        return right("2 α w (N - 1) over 4 α w (N - 1) / N is N / 2: neither α nor w matters.")
-    if factor == 48:
-        return wrong("the owner of a part is also a worker: it pulls from all the others. Divide the two formulas")
-    if factor == 2:
-        return wrong("2 and 4 are the numbers in front; what is the ratio of (N - 1) and (N - 1) / N?")
-    return wrong("write 2 α w (N - 1) over 4 α w (N - 1) / N, and cancel")
+    hints = {48: "the owner of a part is also a worker: it pulls from all the others. Divide the two formulas",
+             2: "2 and 4 are the numbers in front; what is the ratio of (N - 1) and (N - 1) / N?"}
+    return compared(factor, 24, "2 α w (N - 1) over 4 α w (N - 1) / N is N / 2: neither α nor w matters.", hints,
+                    "write 2 α w (N - 1) over 4 α w (N - 1) / N, and cancel")
 
 
 LOADS = [[9, 1, 1, 1, 1, 1, 1, 1], [5, 5, 4, 4, 3, 3, 3], [100, 50, 33, 25, 20, 16, 14, 12, 11, 10], [7], [2, 2, 2, 2],

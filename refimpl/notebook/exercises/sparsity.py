@@ -3,19 +3,16 @@
 from fractions import Fraction
 
 from refimpl.experiments.cost_table import CostCase, closed_formula
-from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
 
 
 @exercise
 def check_expected(rows):
     """Check the expected number of different words in three independent draws from two equally frequent words."""
-    if abs(rows - 1.75) < 1e-9:
-        return right("each word is missed by all three draws with probability 1/8: 2 (1 - 1/8) = 1.75.")
-    if abs(rows - 2 * 0.5**3) < 1e-9:
-        return wrong("that is how many words are missed; how many are not?")
-    if rows in (2, 3):
-        return wrong("both words occur often, not always: all three draws can give the same word")
-    return wrong("with which probability do three draws all miss the first word?")
+    often = "both words occur often, not always: all three draws can give the same word"
+    return compared(rows, 1.75, "each word is missed by all three draws with probability 1/8: 2 (1 - 1/8) = 1.75.",
+                    {2 * 0.5**3: "that is how many words are missed; how many are not?", 2: often, 3: often},
+                    "with which probability do three draws all miss the first word?", apart=1e-9)
 
 
 MISTAKES = {
@@ -51,10 +48,7 @@ def check_server_bytes(server_bytes):
 @exercise
 def check_crossing(ranks):
     """Check the number of ranks on which gathering 2 % of a table's rows and sending the whole table cost the same."""
-    if abs(ranks - 100) <= 0.5:
-        return right("2 / α. On more ranks the whole table is cheaper. The server sends fewer values at any N.")
-    if abs(ranks - 50) <= 0.5:
-        return wrong("the allreduce has 4 in front, the allgather 2")
-    if ranks < 1:
-        return wrong("the answer is a number of ranks; α is given")
-    return wrong("set 2 α w (N - 1) = 4 w (N - 1) / N, and solve for N")
+    return compared(ranks, 100, "2 / α. On more ranks the whole table is cheaper. The server sends fewer values at "
+                    "any N.", {50: "the allreduce has 4 in front, the allgather 2"},
+                    "the answer is a number of ranks; α is given" if ranks < 1 else
+                    "set 2 α w (N - 1) = 4 w (N - 1) / N, and solve for N", apart=0.5)

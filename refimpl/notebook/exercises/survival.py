@@ -1,6 +1,6 @@
 """Exercises of notebook 12: the sums that are lost with a rank, the bytes of a copy, a partner on another machine."""
 
-from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
 from refimpl.plain.tree import cover, microbatches_of
 
 ROWS, WIDTH, ITEM, SLOTS, RANKS = 100_000, 64, 4, 2, 8
@@ -30,9 +30,8 @@ def check_bytes(count):
              values * SLOTS: "that is the optimizer's state. The rows themselves must be copied, too",
              wanted * RANKS: "that is the whole table: how much of it does one rank own?",
              wanted // ITEM: "these are numbers; each has 4 bytes"}
-    if count == wanted:
-        return right(f"{count:,} bytes. If a step changes few rows, it is enough to copy these.")
-    return wrong(hints.get(count, "rows of one rank, numbers in a row, bytes of a number, and three of each"))
+    return compared(count, wanted, f"{count:,} bytes. If a step changes few rows, it is enough to copy these.", hints,
+                    "rows of one rank, numbers in a row, bytes of a number, and three of each")
 
 
 @exercise

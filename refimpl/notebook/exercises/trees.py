@@ -5,7 +5,7 @@ from fractions import Fraction
 from refimpl.collectives.links import Links, Tree, named_links, pack_trees
 from refimpl.collectives.links.named import both_ways
 from refimpl.collectives.links.pack import Packing
-from refimpl.notebook.exercises import exercise, right, wrong
+from refimpl.notebook.exercises import compared, exercise, right, wrong
 
 CARD, RANKS = 300, 4
 TRIANGLES = Links("two triangles", 6, 0, both_ways(
@@ -17,11 +17,10 @@ TRIANGLE = Links("a triangle", 3, 0, both_ways([(0, 1, 1), (1, 2, 1), (2, 0, 1)]
 def check_rate(rate):
     """Check the best rate of an allreduce on 4 equal cards of 300 Mbit/s at a switch."""
     best = pack_trees(named_links("star-" + ",".join([str(CARD)] * RANKS))).rate
-    if abs(rate - best) < 1e-6:
-        return right("in 1 s each card sends 300 Mbit: 1.5 times 200.")
     hints = {CARD: "then each card would send one vector. What is the least that the busiest card must send?",
              CARD / 2: "nearly: a rank need not send itself its own part; 2 (N - 1) / N vectors, not 2"}
-    return wrong(hints.get(rate, "how many vectors must the busiest card send? Divide the card's rate by that"))
+    return compared(rate, best, "in 1 s each card sends 300 Mbit: 1.5 times 200.", hints,
+                    "how many vectors must the busiest card send? Divide the card's rate by that", apart=1e-6)
 
 
 @exercise

@@ -4,7 +4,7 @@ import numpy as np
 
 from mutants.mutant import Mutant, planted, undeclared
 from refimpl.conformance.adapters.reference import Reference
-from refimpl.notebook.suspects import DividedByPushes, IdsAsFloats
+from refimpl.notebook.exercises.numbers import DividedByPushes, IdsAsFloats
 
 SparseNotAveraged = planted(divisors=lambda self, right, parts, ids: np.ones(len(ids)))
 
