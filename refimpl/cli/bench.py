@@ -22,7 +22,8 @@ TRAININGS = {"training": "bench.training.run", "torch": "bench.training.modules"
 """Bench -> its module in ``refimpl.experiments``, with ``run`` and ``describe``."""
 BENCHES = (*ONE_RANK, "allreduce", *TRAININGS, "gpu")
 OF_BENCH = {"cluster": ("allreduce", "training", "torch"), "rates": ("allreduce",), "device": ("allreduce",),
-            "sizes": ("allreduce",), "plot": ("allreduce",), "output": ("gpu",), "quick": ("torch",)}
+            "sizes": ("allreduce",), "plot": ("allreduce",), "output": ("gpu",), "quick": ("torch",),
+            "foreign": ("torch",)}
 """Option -> the benches that it goes with."""
 REACH = {"gpu-aggregate-rows": 2.0, "aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8,
          "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0, "machine-private 64 MiB": 2.0,
@@ -46,6 +47,8 @@ def add(parser):
     parser.add_argument("--rates", type=listed, metavar="RATE,RATE,...",
                         help="allreduce of 16 MiB: on emulated machines with these rates")
     parser.add_argument("--quick", action="store_true", help="torch: small models on two ranks, to check that it runs")
+    parser.add_argument("--foreign", action="store_true",
+                        help="torch: modules of other packages: torchfm, deepctr-torch, transformers, PyTorch itself")
     parser.add_argument("--device", choices=["cpu", "cuda"],
                         help="allreduce: on GPUs, our schedules over NCCL's messages beside NCCL's own sum")
     parser.add_argument("--sizes", nargs="+", type=_bytes, metavar="SIZE", help="allreduce: e.g. 64KiB 16MiB")
@@ -109,7 +112,7 @@ def _allreduce(given, length):
 
 def _training(given, length):
     module = importlib.import_module(f"refimpl.experiments.{TRAININGS[given['bench']]}")
-    switches = {name: given[name] for name in ("cluster", "quick") if name in given}
+    switches = {name: given[name] for name in ("cluster", "quick", "foreign") if name in given}
     result = module.run(**length, **switches)
     return result, module.describe(result)
 
@@ -148,9 +151,10 @@ def table_rows(result: dict) -> list[tuple[str, ...]]:
 
 def _verdict(work, size, ratio) -> str:
     from refimpl.experiments.consistency.race import WORKS as CONSISTENCY
-    from refimpl.experiments.bench.training.modules import WORKS
+    from refimpl.experiments.bench.training.modules import FOREIGN, WORKS
 
-    of_modules = {f"torch-{name}{where}": reach for name, reach in WORKS.items() for where in ("", "-cluster")}
+    of_modules = {f"torch-{name}{where}": reach for name, both in (WORKS | FOREIGN).items()
+                  for where, reach in zip(("", "-cluster"), both)}
     of_models = {name: reach for entry in entries().values() for name, reach in entry.reach.items()}
     reaches = REACH | CONSISTENCY | of_modules | of_models
     reach = reaches.get(work, reaches.get(f"{work} {size}"))

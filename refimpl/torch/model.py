@@ -15,6 +15,7 @@ import torch
 from kernels import array_module
 from models.frameworks.declared import declared
 from models.frameworks.trees import examples_in
+from models.protocol import nobody_waits
 from refimpl.torch.alone import refuse_other
 from refimpl.torch.bound import Bound, Unchanged, evaluating, own_statistics, statistics_of
 from refimpl.torch.mean import refuse_mean
@@ -98,7 +99,9 @@ class TorchModel:
             loss = _checked(total) / batch.normaliser
             gradients |= self._shares(statistics, dense, examples_in(batch) / batch.normaliser, xp)
             leaving = nullcontext()
-            if device.type == "cpu":  # on a GPU the backward pass runs in PyTorch's own thread
+            waits = looking or batch.ready is not nobody_waits or any(v._post_accumulate_grad_hooks
+                                                                      for v in values.values())
+            if waits and device.type == "cpu":  # on a GPU the backward pass runs in PyTorch's own thread
                 batch.ready(dict(gradients))  # statistics share a bucket with the first gradients of the backward pass
                 leaving = _leaving(values, gradients, batch.ready, xp)
             with leaving:

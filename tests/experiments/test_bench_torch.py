@@ -35,6 +35,14 @@ def test_the_race_is_run_and_told(monkeypatch):
 
 
 @pytest.mark.thorough
+def test_modules_of_other_packages_are_raced():
+    for package in bench.PACKAGES:
+        pytest.importorskip(package, reason="the extra foreign is not installed")
+    result = bench.run(quick=True, foreign=True)
+    assert list(result["ratios"]) == [f"torch-{work}-quick" for work in bench.FOREIGN]
+
+
+@pytest.mark.thorough
 def test_the_cluster_is_raced_and_bytes_stand_beside_the_seconds(cluster):
     result = bench.run(quick=True, cluster=True)
     assert all(min(row["card_bytes"]) > 1000 for row in result["rows"])
@@ -50,7 +58,7 @@ def gloo():
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("name", bench.WORKS)
+@pytest.mark.parametrize("name", [*bench.WORKS, "tagger", "transformer"])
 def test_both_train_alike_and_another_rate_shows(name, gloo):
     """The bound holds for twice as many steps as are looked at; a peer with another learning rate is beyond it."""
     work = work_of(name, small=True)
@@ -72,5 +80,9 @@ def test_what_is_missing_is_told(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "refimpl.torch", None)
     assert main(["bench", "torch"]) == 1
     assert "bench torch: " in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "torchfm", None)
+    assert main(["bench", "torch", "--foreign"]) == 1
+    assert "pip install -e '.[foreign]'" in capsys.readouterr().err
     assert main(["bench", "conv", "--quick"]) == 1
     assert "--quick goes with bench torch, not with bench conv" in capsys.readouterr().err

@@ -95,7 +95,8 @@ class CheckedModel:
                 self.check_gradients(new, v, self.by_name, self.asked[v])
             leave(gradients)
 
-        batch.ready = ready
+        if leaves or self.first:
+            batch.ready = ready
         with self._unwritten("loss_and_gradients", batch) as given:
             loss, gradients = self._computed(v, _noted(dense, "dense", given), _noted(rows, "rows", given), batch)
         final.check(gradients)

@@ -11,13 +11,18 @@ torch DDP (gloo):   sparse gradients of nn.Embedding(sparse=True), but dense one
 Both do equally many steps, and must train alike: their losses are compared (``deviation``).
 """
 
+import importlib
+
 from refimpl.experiments.bench.job import measure
 from refimpl.experiments.bench.timing import grouped
 from refimpl.experiments.bench.training import CLUSTER, HYBRID, MACHINE, PEER
 from refimpl.experiments.bench.training.run import parts, row_line
 
-WORKS = {"lm": 2.5, "recommender": 2.0, "cnn": 0.98}
-"""Work -> the ratio that it should reach, on one machine and on the cluster."""
+WORKS = {"lm": (2.5, 2.5), "recommender": (2.0, 2.0), "cnn": (0.98, 0.98)}
+FOREIGN = {"torchfm": (1.0, 1.2), "deepctr": (1.0, 1.2), "tagger": (1.0, 1.2), "transformer": (1.0, 1.2),
+           "gpt2": (0.98, 0.98)}
+"""Work -> the ratios that it should reach, on one machine and on the cluster."""
+PACKAGES = ("torchfm", "deepctr_torch", "transformers")
 QUICK = {"seconds": 0.1, "rounds": 2}
 """To see that it runs: microbatches of a few examples, two ranks or machines."""
 
@@ -29,19 +34,24 @@ roundings go either way: 2**8 of them. Layers and steps amplify: 2**4 for each o
 of another learning rate differ by more (a test has some)."""
 
 
-def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bool = False) -> dict:
+def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bool = False,
+        foreign: bool = False) -> dict:
     """Race the works and return {"rows", "ratios", "parts", "alpha", "losses", "deviation"}. Local; launches the ranks.
 
-    seconds: for each work.  quick: small works, see QUICK, whatever the lengths.
+    seconds: for each work.  quick: small works, see QUICK, whatever the lengths.  foreign: the works of FOREIGN.
     rows: a ``PairedRow`` each, with examples_per_second, compute_seconds, the best and the worst pair's ratio, and on
     the cluster line_seconds and card_bytes.  parts: work -> see ``parts``.  losses: work -> who -> loss of each step.
-    Raises ValueError without PyTorch, and where both sides do not train alike.
+    Raises ValueError without PyTorch or a foreign module's package, and where both sides do not train alike.
     """
     try:
         import refimpl.torch  # noqa: F401
+
+        for package in PACKAGES if foreign else ():
+            importlib.import_module(package)
     except ModuleNotFoundError as problem:
-        raise ValueError(f"bench torch: {problem}") from problem
-    wanted = {"works": list(WORKS), "where": "-quick" if quick else "-cluster" * cluster, "small": quick,
+        told = ", which is among the extras: pip install -e '.[foreign]'" if foreign else ""
+        raise ValueError(f"bench torch: {problem}{told}") from problem
+    wanted = {"works": list(FOREIGN if foreign else WORKS), "where": "-quick" if quick else "-cluster" * cluster, "small": quick,
               **(QUICK if quick else {"seconds": seconds, "rounds": rounds})}
     setting = (CLUSTER if cluster else MACHINE) | ({"machines" if cluster else "ranks": 2} if quick else {})
     found = measure("refimpl.experiments.bench.training.ranks:race_modules", wanted, **setting)

@@ -14,6 +14,7 @@ from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.bench.peers import peer_work
 from refimpl.experiments.bench.peers.torch_replica import Work, adagrad, seeded
+from refimpl.experiments.bench.training.foreign import MODULES, foreign_work
 from refimpl.torch import TorchData
 
 EXAMPLE = Path(__file__).parents[4] / "docs" / "examples" / "torch_recommender.py"
@@ -26,6 +27,8 @@ def work_of(name: str, small: bool = False) -> Work:
     """Return a work by its name. Local. small: of a size to see that it runs."""
     if name == "recommender":
         return recommender(small)
+    if name in MODULES:
+        return foreign_work(name, small)
     return peer_work(SMALL[name] if small else CNN if name == "cnn" else workloads_for("training")[0])
 
 
