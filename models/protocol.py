@@ -31,6 +31,8 @@ class Batch:
                 ``key_of(batch.key, "dropout", layer)``, so they depend on nothing else.
     state:      arrays carried from window to window, for this microbatch. The model may read and replace entries. It
                 may change nothing else in a batch: inputs, targets and weights are read-only.
+    metrics:    name -> number, for each name in the model's ``metrics``, if it has some: a sum over the microbatch's
+                targets / batch.normaliser. They are added up over the global batch, and stand in metrics.jsonl.
     index:      number of the microbatch in the global batch. The trainer sets it; messages show it.
     ready:      ready(gradients): a model may call it whenever it has added entries to the dict that it will return.
                 They can then be sent while the backward pass goes on. Such an entry is final: the model must return the
@@ -45,6 +47,7 @@ class Batch:
     state: dict[str, Any] = field(default_factory=dict)
     ready: Callable[[dict[str, Any]], None] = field(default=nobody_waits, repr=False, compare=False)
     index: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 class Model(Protocol):

@@ -15,7 +15,7 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 5934,
-    "models": 6061,
+    "models": 6069,
     "refimpl/*.py": 194,
     "refimpl/cli": 2664,
     "refimpl/collectives": 4896,
@@ -27,14 +27,14 @@ BUDGETS = {
     "refimpl/notebook": 1793,
     "refimpl/pictures": 2054,
     "refimpl/plain": 4292,
-    "refimpl/plan": 2862,
+    "refimpl/plan": 2871,
     "refimpl/server": 759,
     "refimpl/strategies": 1699,
     "refimpl/svm": 164,
-    "refimpl/torch": 2040,
-    "refimpl/training": 7740,
+    "refimpl/torch": 2124,
+    "refimpl/training": 7798,
     "refimpl/transport": 4100,
-    "tests": 44559,
+    "tests": 45113,
 }
 
 

@@ -30,8 +30,13 @@ class Examples:
         self.latest = None, None  # (epoch, its order): the order of one epoch is cached
 
     @property
+    def count(self) -> int:
+        """The number of examples in an epoch."""
+        return len(self.inputs)
+
+    @property
     def steps_per_epoch(self) -> int:
-        return -(-len(self.inputs) // (self.microbatches * self.size))
+        return -(-self.count // (self.microbatches * self.size))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -46,7 +51,7 @@ class Examples:
         """Return the number of examples in the global batch: V·b, or the rest at the end of an epoch."""
         require_step(self, step)
         full = self.microbatches * self.size
-        return min(full, len(self.inputs) - step % self.steps_per_epoch * full)
+        return min(full, self.count - step % self.steps_per_epoch * full)
 
     def order(self, epoch: int) -> np.ndarray:
         """Return the epoch's permutation of 0 … n-1, a function of (seed, epoch, n) alone: (n,) int64."""
@@ -62,7 +67,7 @@ class Examples:
         epoch, batch = divmod(step, self.steps_per_epoch)
         first = (batch * self.microbatches + index) * self.size
         which = slice(first, first + self.size)
-        if first >= len(self.inputs):
+        if first >= self.count:
             return None
         if self.shuffle:
             which = self.order(epoch)[which]

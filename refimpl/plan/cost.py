@@ -71,20 +71,29 @@ def layer_norms(plan: Plan, variables) -> dict:
     return _totals(plan, 2 * DIGITS * sum(v.decays and not v.statistic for v in variables) + 1)
 
 
-def _totals(plan: Plan, numbers: int) -> dict:
+def metrics(plan: Plan, names) -> dict:
+    """Return the bytes that metrics of these names add: an exact sum of each. Local."""
+    return _totals(plan, DIGITS * len(names), "metrics")
+
+
+def _totals(plan: Plan, numbers: int, phase="norm") -> dict:
     matrix, machines = np.zeros((plan.ranks, plan.ranks), np.int64), plan.on_machines
     firsts = [ranks[0] for ranks in machines]
     for first, *peers in machines:
         for a, b in [(first, r) for r in peers + firsts if r != first] + [(r, first) for r in peers]:
             matrix[a, b] = INDEX * numbers
-    return {("norm", "", "control"): matrix}
+    return {(phase, "", "control"): matrix}
 
 
-def ledger_keys(plan: Plan, variables) -> list[tuple[str, str, str]]:
-    """Return every (phase, variable, kind) that a step's ledger may hold, in one order on all ranks. Local."""
+def ledger_keys(plan: Plan, variables, names=()) -> list[tuple[str, str, str]]:
+    """Return every (phase, variable, kind) that a step's ledger may hold, in one order on all ranks. Local.
+
+    names: of the model's metrics.
+    """
     left_out = INSIDE if plan.aggregators() is None else ()
     keys = [(phase, v.name, kind) for v in variables for _, part in plan.strategies[v.name].parts(v)
             for phase, kind in part.keys]
+    keys += [("metrics", "", "control")] * bool(names)
     keys += [("scale", "", "control")] * any(codec_of(codec).scaled for codec in encoded(plan).values())
     counted = ("rows", "activations")  # beside which it is told how many there are
     control = {"norm"} | {phase for phase, _, kind in keys if kind == "indices" or (phase, kind) == counted}

@@ -29,6 +29,7 @@ class Bound:
         self.places = {name: [(owner._parameters, key) for owner, key in held] for name, held in parts.holders.items()}
         for name, owner in module.named_modules():
             self.places |= {f"{name}.{key}".lstrip("."): [(owner._buffers, key)] for key in owner._buffers}
+        self.moving: dict = {}  # of the buffers that a forward pass changes, their values in the step
         self.copies: dict = {}  # device -> copies of the constants on it
         self.seen: list = []  # what _check_parameters has seen last: (dict, its values), parameters' requires_grad
 
@@ -152,8 +153,13 @@ class Bound:
         return self.copies[device]
 
     def statistics(self, device) -> dict:
-        """Return new running statistics for the statistics of the batch: buffer -> tensor; counts on the host."""
-        return {f"{name}.{key}".lstrip("."): torch.zeros_like(
+        """Return new running statistics for the statistics of the batch: buffer -> tensor; counts on the host.
+
+        And copies of the buffers that a forward pass changes, with the values of the step.
+        """
+        moving = {name: self.moving.get(name, getattr(*place)).detach().to(device, copy=True)
+                  for name, place in self.parts.moving.items()}
+        return moving | {f"{name}.{key}".lstrip("."): torch.zeros_like(
                     buffer, device=device if buffer.is_floating_point() else "cpu")
                 for name, layer in self.parts.norms.items() for key, buffer in layer._buffers.items()}
 
@@ -220,15 +226,17 @@ class Unchanged:
             return (f"parameter {name} is changed in place in the forward pass: values are the training's, and the "
                     "optimizer alone changes them; compute with a changed copy")
         return (f"buffer {name} is changed in the forward pass: it would be another one on each rank; of buffers only "
-                "batch norm's running statistics are known here. Carry it in batch.state, or make it a parameter")
+                "batch norm's running statistics are known here. Say TorchModel(..., "
+                f"buffers=[{name!r}]) for the mean over the microbatches, or carry it in batch.state")
 
 
 def statistics_of(parts: Parts, statistics) -> dict:
     """Return the batch's mean and variance of each batch norm layer: variable -> tensor. Local.
 
+    And the buffers that the forward pass has changed. Call it within ``holding``.
     statistics: the buffers bound in the forward pass.  Raises ValueError for a layer that was called more than once.
     """
-    found = {}
+    found = {name: getattr(*place).detach() for name, place in parts.moving.items()}
     for layer in parts.norms:
         prefix = f"{layer}." if layer else ""
         calls = int(statistics[f"{prefix}num_batches_tracked"])

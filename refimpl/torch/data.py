@@ -1,11 +1,12 @@
 """PyTorch's datasets as ``models.data.Data``: microbatches by step and number, the same on every rank."""
 
 import itertools
+import warnings
 
 import numpy as np
 import torch
 from torch.utils.data import (
-    DataLoader, IterableDataset, RandomSampler, SequentialSampler, TensorDataset, default_collate,
+    DataLoader, DistributedSampler, IterableDataset, RandomSampler, SequentialSampler, TensorDataset, default_collate,
 )
 
 from kernels.random import key_of
@@ -23,34 +24,70 @@ SAMPLED = 16
 class TorchData(Examples):
     """A map-style dataset, shuffled anew in every epoch, V·b items in each step; a ``Data``, as ``Examples``. Local.
 
-    source: a dataset, or its ``DataLoader``. A loader's collate_fn, shuffling and drop_last are used, and its
-    batch_size must be that of the global batch, V·b.  split: collated items -> (inputs, targets[, weights]); None: they
-    are already this pair, or inputs without targets.  Global random numbers (``torch``, ``np.random``, ``random``) are
-    seeded by (seed, step, microbatch) for random transformations.
-    Raises ValueError for a loader with another sampler, or a dataset without length.
+    source: a dataset, or its ``DataLoader``. A loader's collate_fn, sampler, shuffling and drop_last are used, and its
+    batch_size must be that of the global batch, V·b. A sampler draws each epoch from random numbers of (seed, epoch).
+    split: collated items -> (inputs, targets[, weights]); None: they are already this pair, or inputs without targets.
+    counts: of each item, how many of its targets count, (n,): the loss is divided by those of the global batch, as per
+    word of a text. None: one an item.  ignore_index: targets with this number do not count: their weights are 0.
+    Global random numbers (``torch``, ``np.random``, ``random``) are seeded by (seed, step, microbatch) for random
+    transformations.
+    Raises ValueError for a loader whose sampler has a state of its own, or a dataset without length.
     """
 
     def __init__(self, source, microbatches: int, size: int | None = None, seed: int = 0, shuffle: bool = True,
-                 collate=None, split=None):
-        self.drop_last, dataset = False, source.dataset if isinstance(source, DataLoader) else source
+                 collate=None, split=None, counts=None, ignore_index=None):
+        self.drop_last, self.sampler = False, None
+        dataset = source.dataset if isinstance(source, DataLoader) else source
         if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
             raise ValueError(f"{type(dataset).__name__} has no length and no order of its own: take TorchStream("
                              "dataset, microbatches, size, steps_per_epoch=...)")
         if isinstance(source, DataLoader):
             require_positive(microbatches=microbatches)
-            size, shuffle = _size_of(source, microbatches, size), isinstance(source.sampler, RandomSampler)
+            size, shuffle = _size_of(source, microbatches, size), type(source.sampler) is not SequentialSampler
+            self.sampler = None if _is_usual(source.sampler, len(dataset)) else source.sampler
+            if source.num_workers:
+                warnings.warn(f"num_workers={source.num_workers} is not used: the rank that trains on an item reads it",
+                              stacklevel=2)
             collate, self.drop_last, source = collate or source.collate_fn, source.drop_last, source.dataset
         if size is None:
             raise ValueError("size is missing: how many examples a microbatch has")
         places = np.arange(len(source))
         super().__init__(places, places, microbatches, size, seed, shuffle)
         self.dataset, self.collate, self.split = source, collate or default_collate, split or _pair
+        self.counts, self.ignore_index = None if counts is None else np.asarray(counts), ignore_index
+        if self.sampler is not None and not np.array_equal(self._drawn(0), self._drawn(0)):
+            raise ValueError(f"{type(self.sampler).__name__} gives another order when it is asked again, and would on "
+                             "each rank: let it draw from the global random numbers of torch, np.random or random")
+        if counts is not None and (self.counts.shape != places.shape or self.counts.dtype.kind != "i"):
+            raise ValueError(f"counts has shape {self.counts.shape} and dtype {self.counts.dtype}: give a whole number "
+                             f"of each of the {len(places)} items")
 
     @property
     def steps_per_epoch(self) -> int:
         """The number of global batches in an epoch; a short last one is left out if the loader drops it."""
         full = self.microbatches * self.size
-        return len(self.inputs) // full if self.drop_last else -(-len(self.inputs) // full)
+        return self.count // full if self.drop_last else -(-self.count // full)
+
+    @property
+    def count(self) -> int:
+        """The number of items in an epoch: of the dataset, or as many as the sampler draws."""
+        return len(self.inputs) if self.sampler is None else len(self.sampler)
+
+    def order(self, epoch: int) -> np.ndarray:
+        """Return the places of an epoch's items in the dataset: (count,) int64."""
+        if self.sampler is None:
+            return super().order(epoch)
+        if self.latest[0] != epoch:
+            self.latest = epoch, self._drawn(epoch)
+        return self.latest[1]
+
+    def _drawn(self, epoch) -> np.ndarray:
+        with drawing_from(key_of(self.seed, "sampler", epoch)):
+            found = np.array(list(self.sampler), np.int64)
+        if len(found) != len(self.sampler) or not ((0 <= found) & (found < len(self.inputs))).all():
+            raise ValueError(f"{type(self.sampler).__name__} says that it has {len(self.sampler)} places among "
+                             f"{len(self.inputs)} items, and gives {len(found)}, up to {found.max(initial=0)}")
+        return found
 
     @property
     def fingerprint(self) -> str:
@@ -58,14 +95,27 @@ class TorchData(Examples):
         places = np.unique(np.linspace(0, len(self.inputs) - 1, SAMPLED).astype(int)) if len(self.inputs) else []
         parts = [part for place in places for part in _parts(self._items([int(place)], "fingerprint"))]
         return fingerprint_of("torch data", *parts, len(self.inputs), self.microbatches, self.size, self.seed,
-                              self.shuffle, self.drop_last)
+                              self.shuffle, self.drop_last, *([] if self.counts is None else [self.counts]),
+                              *([] if self.sampler is None else [self.order(0)]))
+
+    def examples(self, step: int) -> int:
+        """Return how many items the global batch has, or, with ``counts``, targets."""
+        if self.counts is None:
+            return super().examples(step)
+        require_step(self, step)
+        (epoch, batch), full = divmod(step, self.steps_per_epoch), self.microbatches * self.size
+        places = self.order(epoch) if self.shuffle else self.inputs
+        return int(self.counts[places[batch * full:(batch + 1) * full]].sum())
 
     def microbatch(self, step: int, index: int) -> Batch | None:
         """Return the v-th piece of the global batch, its items collated, as NumPy arrays."""
         places = super().microbatch(step, index)
         if places is None:
             return None
-        return _batch(self._items(places.inputs.tolist(), step, index), self.split, places.normaliser)
+        found = _batch(self._items(places.inputs.tolist(), step, index), self.split, places.normaliser)
+        if self.ignore_index is not None and found.weights is None:
+            found.weights = (found.targets != self.ignore_index).astype(np.float32)
+        return found
 
     def _items(self, places, *key):
         """Return collated items; their random numbers are seeded by the key."""
@@ -136,16 +186,25 @@ class TorchStream:
 
 def _size_of(loader, microbatches, size) -> int:
     """Return the size of a microbatch of a loader's batches. Raises ValueError for a loader of another kind."""
-    if loader.batch_size is None or type(loader.sampler) not in (RandomSampler, SequentialSampler) or (
-            isinstance(loader.sampler, RandomSampler) and loader.sampler.replacement):
-        raise ValueError(f"the loader has a {type(loader.sampler).__name__} and batch_size={loader.batch_size}: each "
-                         "rank's part is ours to choose; leave sampler and batch_sampler out, and say shuffle and "
-                         "batch_size")
+    kind = type(loader.sampler).__name__
+    if loader.batch_size is None or isinstance(loader.sampler, DistributedSampler):
+        raise ValueError(f"the loader has a {kind} and batch_size={loader.batch_size}: each rank's part is ours to "
+                         "choose; leave DistributedSampler and batch_sampler out, and say batch_size, and shuffle or "
+                         "another sampler")
+    if not _is_usual(loader.sampler, len(loader.dataset)) and getattr(loader.sampler, "generator", None) is not None:
+        raise ValueError(f"{kind} has a generator of its own, whose numbers depend on how often it was asked: leave "
+                         "generator out; TorchData(..., seed=...) decides the order")
     if loader.batch_size % microbatches or size not in (None, loader.batch_size // microbatches):
         raise ValueError(f"the loader's batch_size={loader.batch_size} is not that of {microbatches} microbatches"
                          f"{'' if size is None else f' of {size}'}: it is the global batch of a step, of all ranks "
                          "together; give one that microbatches divides")
     return loader.batch_size // microbatches
+
+
+def _is_usual(sampler, count) -> bool:
+    """Return whether a sampler gives each item once, in order or shuffled, which is done here without it."""
+    shuffles = type(sampler) is RandomSampler and not sampler.replacement and sampler.num_samples == count
+    return shuffles or type(sampler) is SequentialSampler
 
 
 def _pair(items):

@@ -44,8 +44,8 @@ class TorchModel:
     loss: loss(module, batch) -> 0-d tensor, the *sum* of the losses of a ``Microbatch``'s examples.
     rows: rows(batch) -> {table: ids} of a ``models.Batch``, in any order; None: look-ups are recorded.
     dense: names of tables that are to be dense variables.
-    groups: parameter groups as PyTorch's optimizers take them, with an lr and a weight_decay of their own, see
-    ``settings_of``.
+    buffers: names of those that the forward pass changes: they become the mean of the microbatches', by examples.
+    groups: parameter groups as PyTorch's optimizers take them, see ``settings_of``.  metrics: see ``Microbatch``.
     initial: name -> ``Uniform``, ``Constant``, ``Normal``, ...: initial values. By default they are the module's
     values. A table on the meta device, which may be larger than a rank's memory, starts like its layer: ``Normal``.
     unused: "zero": a parameter without gradient has gradient 0; else it is refused.
@@ -55,17 +55,17 @@ class TorchModel:
     """
 
     def __init__(self, module, loss, *, rows=None, dense=(), initial=None, unused="refuse", evaluate=None,
-                 groups=()):
+                 groups=(), metrics=(), buffers=()):
         if not callable(loss) or isinstance(loss, torch.nn.Module):
             raise ValueError(f"the loss is {loss!r:.80}: give a function loss(module, batch) -> sum of the losses; "
                              "what is trained in it must be a part of the module")
         if unused not in ("refuse", "zero"):
             raise ValueError(f"unused={unused!r}: choose 'refuse' or 'zero'")
-        self.module, self.parts, self.unused, self.evaluation = module, parts_of(module, dense), unused, evaluate
+        self.module, self.parts = module, parts_of(module, dense, buffers)
         refuse_shared(module, self.parts)
         self.bound = Bound(module, loss, self.parts)
-        self.rows, self.recorder = rows, Recorder(self.bound)
-        self.initial, self.groups = dict(initial or {}), list(groups)
+        self.rows, self.unused, self.evaluation, self.recorder = rows, unused, evaluate, Recorder(self.bound)
+        self.initial, self.groups, self.metrics = dict(initial or {}), list(groups), list(metrics)
         self.variables = variables_of(self.parts, self.initial, self.groups)
         self.calls, self.is_sum = 0, False  # computed microbatches; whether the loss is known to be a sum
         self.lies_at: dict[str, torch.Tensor] = {}  # table -> of each row, its place in the rows pulled last
@@ -86,6 +86,7 @@ class TorchModel:
         values = self.bound.write(dense, device)
         tables = {name: self._pulled(name, needed, rows, device) for name in self.parts.sparse}
         given, gradients = on_device(batch, device), {}
+        self.bound.moving = {name: to_tensor(dense[name]) for name in self.parts.moving}
         statistics, constants = self.bound.statistics(device), self.bound.constants(device)
         unchanged = Unchanged(self.parts, values, constants, given)
         self.calls += 1
@@ -295,6 +296,8 @@ def _leaving(values, gradients, ready, xp):
 
 
 def _carry_on(batch, given, xp):
-    """Copy the state that the loss changed into the batch."""
+    """Copy the state that the loss changed into the batch, and what it reports, divided as the loss is."""
+    batch.metrics = {name: float(torch.as_tensor(value).detach()) / batch.normaliser
+                     for name, value in given.metrics.items()}
     batch.state.clear()
     batch.state.update({name: to_array(value, xp) for name, value in given.state.items()})

@@ -21,6 +21,7 @@ class Parts:
     holders: parameter -> [(module, attribute)], all that hold it.  dense: trained parameters that are dense variables.
     sparse: table -> its layers.  norms: name -> batch norm layer, if it keeps running statistics.
     constants: buffer or frozen parameter -> (module, attribute), without buffers of ``norms``.
+    moving: buffer that the forward pass changes -> (module, attribute), of those that the user names.
     """
 
     holders: dict[str, list]
@@ -28,6 +29,7 @@ class Parts:
     sparse: dict[str, list]
     norms: dict[str, nn.Module]
     constants: dict[str, tuple]
+    moving: dict[str, tuple]
 
     def parameter(self, name) -> torch.Tensor:
         """Return the module's current parameter. Local."""
@@ -47,10 +49,10 @@ class Parts:
         return getattr(owner, attribute)
 
 
-def parts_of(module, dense=()) -> Parts:
+def parts_of(module, dense=(), moving=()) -> Parts:
     """Return the parts of a module. Local. Raises ValueError, with a remedy, for a part that cannot be trained here.
 
-    dense: tables that are to be dense variables.
+    dense: tables that are to be dense variables.  moving: buffers that the forward pass changes.
     """
     _check_module(module)
     modules = dict(module.named_modules())
@@ -71,9 +73,14 @@ def parts_of(module, dense=()) -> Parts:
     kept = {id(buffer) for layer in norms.values() for buffer in layer._buffers.values()}
     constants = {f"{name}.{key}".lstrip("."): (owner, key) for name, owner in modules.items()
                  for key, buffer in owner._buffers.items() if buffer is not None and id(buffer) not in kept}
+    if unknown := [name for name in moving if not (name in constants and constants[name][0]._buffers[
+            constants[name][1]].is_floating_point())]:
+        raise ValueError(f"buffers names {', '.join(unknown)}, which is no buffer of floats that the training leaves "
+                         f"alone; there are {', '.join(constants) or 'none'}")
+    moved = {name: constants.pop(name) for name in moving}
     constants |= {name: held[0] for name, held in holders.items() if name not in trained}
     parts = Parts(holders, [name for name in holders if name in trained and name not in sparse], sparse, norms,
-                  constants)
+                  constants, moved)
     _check_parts(parts)
     return parts
 

@@ -22,12 +22,14 @@ class Microbatch(NamedTuple):
     """The arguments of a loss: a microbatch's inputs, targets and weights (or None), tensors or trees of them.
 
     state: name -> tensor, carried from step to step within an epoch; the loss may read and replace entries.
+    metrics: the loss may put numbers here, sums over the examples: those that ``TorchModel(..., metrics=[...])`` names.
     """
 
     inputs: Any
     targets: Any
     weights: Any
     state: dict[str, torch.Tensor]
+    metrics: dict[str, Any]
 
 
 def to_tensor(array) -> torch.Tensor:
@@ -63,4 +65,4 @@ def on_device(batch, device) -> Microbatch:
         return to_aligned(leaf).to(device) if is_array else leaf
 
     return Microbatch(*(mapped(part, change) for part in (batch.inputs, batch.targets, batch.weights)),
-                      state={name: change(value).clone() for name, value in batch.state.items()})
+                      state={name: change(value).clone() for name, value in batch.state.items()}, metrics={})

@@ -31,6 +31,11 @@ def variables_of(parts, initial, groups=()) -> list[Variable]:
             found.append(Variable(f"{name}.{key}".lstrip("."), tuple(buffer.shape), initial=start, statistic=True,
                                   dtype=str(buffer.dtype).removeprefix("torch."), decays=False, clipped=False,
                                   learning_rate=float(layer.momentum)))
+    for name in parts.moving:
+        buffer = getattr(*parts.moving[name])
+        found.append(Variable(name, tuple(buffer.shape), initial=ModuleValues(constants, buffer), statistic=True,
+                              dtype=str(buffer.dtype).removeprefix("torch."), decays=False, clipped=False,
+                              learning_rate=1.0))
     return found
 
 

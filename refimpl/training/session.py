@@ -29,7 +29,7 @@ from refimpl.training.run.timeline import gather_events
 from refimpl.training.run.totals import Totals, mean_alpha
 from refimpl.training.run.whole import hand_back, hashes
 from refimpl.training.schedule import check_schedule
-from refimpl.training.trainer import Trainer
+from refimpl.training.trainer import Trainer, metrics_of
 from refimpl.transport import Communicator
 from refimpl.transport.channel.choice import over_channel
 from refimpl.transport.errors import Interrupted
@@ -214,7 +214,7 @@ class Session:
 
     def _ledger_keys(self) -> list[tuple[str, str, str]]:
         """Return every (phase, variable, kind) of what a step may send, in one order on all ranks. Local."""
-        return ledger_keys(self.trainer.plan, self.model.variables) + self.trials.ledger_keys()
+        return ledger_keys(self.trainer.plan, self.model.variables, metrics_of(self.model)) + self.trials.ledger_keys()
 
     def _next_step(self) -> tuple[dict, float]:
         """Do a step, unless a rank was asked to end after the one before; return as ``_timed_step``. Collective."""

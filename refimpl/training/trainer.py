@@ -53,7 +53,11 @@ class Trainer:
         self.mixed = with_precision(model, options, parameters.plan, device.kind)
         self.quiet = dict(over="ignore", invalid="ignore") if options.precision else {}  # sums of what overflowed
         self.checked_model, self.checked_data = CheckedModel(self.mixed), CheckedData(data)
-        self.consistency = Synchronous(self.checked_model, options, parameters, device, timeline, self.overlap)
+        names = metrics_of(model)
+        if names and options.consistency != SYNCHRONOUS:
+            raise ValueError("the model reports metrics, which all ranks add up in each step: leave them out with "
+                             f"--consistency {options.consistency}")
+        self.consistency = Synchronous(self.checked_model, options, parameters, device, timeline, self.overlap, names)
         self.microbatches = leaves_of(self.comm.rank, self.comm.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.ahead: dict[int, Reading] = {}  # step -> what was read for it while the device computed the one before
@@ -76,7 +80,8 @@ class Trainer:
                 comm.add_device(device.index, options.transport)
             wanted = options.overlap if options.consistency == SYNCHRONOUS else False
             overlap = overlap_of(wanted, comm, device.index is not None)
-            agree_on(comm, comm.together(lambda: _facts(variables, data, options, device, overlap) | facts()))
+            agree_on(comm, comm.together(lambda: _facts(variables, data, options, device, overlap)
+                                         | {"metrics": metrics_of(model)} | facts()))
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
             planned, reason = Planning(model, data, options, comm, network_file).find()
             comm.together(lambda: check_consistency(options, planned, data.microbatches, device.kind), (ValueError,))
@@ -186,6 +191,11 @@ class Trainer:
         if step < self.options.steps:
             with suppress(Exception):
                 self.ahead[step] = self._read_batches(step, {v: {} for v in self.microbatches})
+
+
+def metrics_of(model) -> list[str]:
+    """Return the names of what a model reports beside its loss, see ``models.Batch``. Local."""
+    return list(getattr(model, "metrics", ()))
 
 
 def _facts(variables, data, options, device, overlap) -> dict:

@@ -8,7 +8,9 @@ import pytest
 import torch
 from mpi4py import MPI
 from toy_modules import Items, data_of, model_of
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, Subset, TensorDataset
+from torch.utils.data import (
+    BatchSampler, DataLoader, IterableDataset, RandomSampler, Subset, TensorDataset, WeightedRandomSampler,
+)
 
 from models.data import Data
 from refimpl.torch import TorchData, TorchModel, TorchStream
@@ -57,6 +59,53 @@ def test_a_shuffled_loader_gives_every_item_once_an_epoch_in_another_order():
     data = TorchData(DataLoader(Items(), batch_size=12, shuffle=True), microbatches=3)
     epochs = [sum((sum(whole(data, step), []) for step in range(4 * epoch, 4 * epoch + 4)), []) for epoch in (0, 1)]
     assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(Items().ids.tolist()) and epochs[0] != epochs[1]
+
+
+class Turning:
+    """A sampler that counts its calls."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __len__(self):
+        return 8
+
+    def __iter__(self):
+        self.calls += 1
+        return iter(range(self.calls, self.calls + 8))
+
+
+def test_a_sampler_draws_from_the_seed_and_the_epoch():
+    """A weighted one: each rank alike, again after a resume, with the frequencies that it asks for."""
+    weights = torch.arange(46.0) % 3  # every third item is never drawn
+
+    def made(seed=1):
+        sampler = WeightedRandomSampler(weights, 20)
+        return TorchData(DataLoader(list(range(46)), 8, sampler=sampler), 4, seed=seed)
+
+    data, again, other = made(), made(), made(2)
+    torch.manual_seed(9)
+    found = [[data.microbatch(step, v).inputs.tolist() for v in range(4) if data.microbatch(step, v)]
+             for step in (*range(6), 1)]
+    assert data.steps_per_epoch == 3 and [data.examples(step) for step in range(3)] == [8, 8, 4]
+    assert found[1] == found[6] != found[4] and found[:3] != found[3:6]
+    assert found[4] == [again.microbatch(4, v).inputs.tolist() for v in range(4)]
+    assert data.fingerprint == again.fingerprint != other.fingerprint
+    drawn = np.concatenate([data.order(epoch) for epoch in range(200)])
+    counts = np.bincount(drawn, minlength=46)[:45].reshape(15, 3).sum(axis=0)
+    assert counts[0] == 0 and counts[2] / counts[1] == pytest.approx(2, rel=0.1)
+
+
+def test_a_sampler_of_fewer_items_and_one_with_replacement():
+    for sampler, count in ((RandomSampler(range(46), num_samples=10), 10), (RandomSampler(range(46), True, 60), 60),
+                           ([5, 3, 1], 3)):
+        data = TorchData(DataLoader(list(range(46)), 8, sampler=sampler), 4)
+        assert sum(data.examples(step) for step in range(data.steps_per_epoch)) == count == len(data.order(1))
+
+
+def test_workers_of_a_loader_are_not_used_and_it_says_so():
+    with pytest.warns(UserWarning, match="num_workers=2 is not used: the rank that trains on an item reads it"):
+        TorchData(DataLoader(Items(), 8, num_workers=2), 4)
 
 
 def test_a_short_last_batch_can_be_dropped():
@@ -128,8 +177,12 @@ def test_the_fingerprint_tells_data_apart(change):
     (DataLoader(Items(), batch_size=8), dict(size=3), "batch_size=8 is not that of 4 microbatches of 3"),
     (DataLoader(Items(), batch_sampler=BatchSampler(RandomSampler(Items()), 4, False)), {}, "batch_size=None: each"),
     (DataLoader(Items(), sampler=torch.utils.data.DistributedSampler(Items(), 2, 0)), {}, "has a DistributedSampler"),
-    (DataLoader(Items(), sampler=RandomSampler(Items(), replacement=True)), {}, "has a RandomSampler"),
-], ids=["stream", "stream-loader", "size", "batch", "both", "batch-sampler", "sampler", "replacement"])
+    (DataLoader(Items(), 8, sampler=RandomSampler(Items(), True, generator=torch.Generator())), {},
+     "RandomSampler has a generator of its own"),
+    (DataLoader(Items(), 8, sampler=Turning()), {}, "Turning gives another order when it is asked again"),
+    (DataLoader(Items(), 8, sampler=[3, 99]), {}, "list says that it has 2 places among 46 items, and gives 2, up to"),
+], ids=["stream", "stream-loader", "size", "batch", "both", "batch-sampler", "sampler", "generator", "turning",
+        "places"])
 def test_what_chooses_items_otherwise_is_refused(source, options, said):
     with pytest.raises(ValueError, match=said):
         TorchData(source, **{"microbatches": 4, **options})

@@ -1,18 +1,24 @@
 """One answer, to the bit, of PyTorch's modules: any number of ranks, architecture, cutting of rows; after a resume."""
 
+import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from framework_toys import hold_that_no_rank_has_it_whole, text_of
 from mpi4py import MPI
+from test_optimizers import MOVING, moving
 from toy_modules import LOSSES, TEXTS, data_of, model_of, module_of, squared, words
 
 from models import Uniform
 from refimpl.plain.hybrid import Hybrid, Options as PlainOptions
+from refimpl.plan import Plan
+from refimpl.plan.cost import metrics
 from refimpl.torch import Normal, TorchModel
 from refimpl.training.options import Options
+from refimpl.training.run.directory import read_metrics
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError
 
@@ -117,6 +123,35 @@ def test_a_table_on_the_meta_device_is_never_whole_on_a_rank(comm):
         return train(model, data_of(), options=options, comm=each).parameters_sha256
 
     hold_that_no_rank_has_it_whole(comm, trained, rows * width * 4)
+
+
+def test_what_a_loss_reports_is_one_number_and_its_bytes_are_the_formulas(comm, tmp_path):
+    def loss(module, batch):
+        batch.metrics["largest"], batch.metrics["third"] = batch.targets.abs().max(), len(batch.targets) / 3
+        return squared(module, batch)
+
+    found = []
+    for each in (comm, MPI.COMM_SELF):
+        folder = comm.bcast(str(tmp_path)) if each is comm else str(tmp_path / "own")
+        train(TorchModel(module_of("recommender"), loss, metrics=["largest", "third"]), data_of(), comm=each,
+              options=Options(steps=3), output=folder)
+        comm.barrier()
+        found.append(read_metrics(folder))
+    assert [line["metrics"] for line in found[0]] == [line["metrics"] for line in found[1]]
+    plan = Plan.from_json(json.loads((Path(comm.bcast(str(tmp_path))) / "plan.json").read_text()))
+    sent = metrics(plan, ["largest", "third"])["metrics", "", "control"].sum(axis=1).tolist()
+    assert [line["bytes_sent"]["metrics"][""]["control"] for line in found[0]] == [sent] * 3
+
+
+def test_buffers_that_a_forward_pass_changes(comm):
+    found = []
+    for each in (comm, MPI.COMM_SELF):
+        module = moving()
+        result = train(TorchModel(module, squared, buffers=MOVING), data_of(8, 2), data_of(8, 2), comm=each,
+                       options=Options(steps=4, optimizer="sgd", learning_rate=0.05))
+        buffers = [module.get_buffer(name).tolist() for name in MOVING]
+        found.append((result.parameters_sha256, result.evaluation, buffers))
+    assert found[0] == found[1]
 
 
 def test_numpys_and_pythons_random_numbers_are_of_the_microbatch(comm):

@@ -148,6 +148,51 @@ def test_running_statistics_move_as_the_layer_says():
     hold_to_plain_loop(make, squared, data_of(1, 16))
 
 
+class Moving(torch.nn.Module):
+    """A moving average of its inputs, which it writes in two ways, and a layer with spectral norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(2, 1, dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(2, dtype=torch.float64))
+        self.register_buffer("square", torch.ones(2, dtype=torch.float64))
+
+    def forward(self, inputs):
+        x = inputs[2]
+        with torch.no_grad():
+            self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+            self.square = 0.5 * self.square + 0.5 * x.square().mean(0)
+        return self.out((x - self.mean) / self.square.sqrt()).squeeze(1)
+
+
+MOVING = ["mean", "square", "out.parametrizations.weight.0._u", "out.parametrizations.weight.0._v"]
+
+
+def moving():
+    torch.manual_seed(3)
+    return Moving()
+
+
+def test_buffers_that_a_forward_pass_changes():
+    """One microbatch: PyTorch's loop. Several: the mean over the examples of what each has made of them."""
+    hold_to_plain_loop(moving, squared, data_of(1, 16), buffers=MOVING)
+    module, items = moving(), data_of(4, 4)
+    losses_of(module, squared, items, {"steps": 1}, buffers=MOVING)
+    numbers = torch.cat([torch.from_numpy(items.microbatch(0, v).inputs[2]) for v in range(4)])
+    assert torch.allclose(module.mean, 0.1 * numbers.mean(0), rtol=1e-13)
+    assert torch.allclose(module.square, 0.5 + 0.5 * numbers.square().mean(0), rtol=1e-13)
+
+
+@pytest.mark.parametrize("names, said", [
+    ([], r"buffer square is changed in the forward pass.*TorchModel\(..., buffers=\['square'\]\)"),
+    (["mena"], "buffers names mena, which is no buffer of floats .* there are mean, square"),
+    (["out.bias"], "buffers names out.bias"),
+])
+def test_buffers_that_are_not_named(names, said):
+    with pytest.raises(Exception, match=said):
+        losses_of(moving(), squared, data_of(1, 16), buffers=names)
+
+
 def test_another_rate_is_found():
     with pytest.raises(AssertionError):
         hold_to_plain_loop(lambda: made(Network), squared, data(), ours={"learning_rate": RATE * (1 + 1e-8)},

@@ -15,6 +15,7 @@ from refimpl.training.device import LESS, memory_for
 from refimpl.training.mesh.rounds import MeshStep
 from refimpl.training.step.layerwise import norms_of
 from refimpl.training.step.overlapped import OverlappedStep
+from refimpl.training.step.reported import Reported
 from refimpl.training.step.scalars import check_losses
 from refimpl.training.step.sequential import SequentialStep
 from refimpl.training.step.streams import open_streams
@@ -39,7 +40,7 @@ class Synchronous:
     """The steps of a training whose ranks all wait for each other. Collective: all ranks call ``step`` alike.
 
     parameters: the ``Parameters``.
-    overlap: whether exchanges go on beside the computation.
+    overlap: whether exchanges go on beside the computation.  names: of what the model reports, see ``step.reported``.
     between: called when rows have been pulled, before anything is computed, and not with overlap; or None.
     before_update: called with the summed gradients before the optimizer changes what this rank keeps; or None.
     after_update: called after it with what ``redo`` takes; or None.
@@ -53,14 +54,17 @@ class Synchronous:
     after_computing: Callable[[int, list, list], None] | None = None
     formed: Any = None
 
-    def __init__(self, model: CheckedModel, options, parameters, device, timeline, overlap: bool):
+    def __init__(self, model: CheckedModel, options, parameters, device, timeline, overlap: bool, names=()):
         self.model, self.options, self.parameters, self.device = model, options, parameters, device
         self.loss_scale = model.loss_scale if options.precision else None
         self.comm, self.timeline, self.targets, self.mesh = parameters.comm, timeline, Targets(parameters.comm), None
         if parameters.plan.on_mesh.model > 1:
             self.mesh = MeshStep(model, parameters, options.seed, device.xp, overlap)
             overlap = False  # its own
-        self.overlap, self.norms = overlap, {}
+            if names:
+                raise ValueError("the model reports metrics, and on a mesh no rank has a whole microbatch: leave one "
+                                 "of the two out")
+        self.overlap, self.norms, self.reported = overlap, {}, Reported(names)
         self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
 
     def step(self, number: int, reading: Reading, meanwhile: Callable[[], None]) -> dict:
@@ -88,6 +92,8 @@ class Synchronous:
             exchanges.end()
             self.model.forget()
         record = {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
+        if self.reported.names:
+            record["metrics"] = self.reported.total(self.comm)
         if self.loss_scale is not None:
             record |= {"loss_scale": self.loss_scale.scale}
             self.loss_scale.learn(norm is None)
@@ -121,6 +127,7 @@ class Synchronous:
                     batch.ready = partial(exchanges.ready, v)
                 with memory_for(f"microbatch {v}", LESS):
                     loss, gradients = self.model.loss_and_gradients(exchanges.dense, exchanges.rows(v), batch)
+                    self.reported.take(batch)
                 self.comm.stay_one()
                 losses.append((v, loss))
             exchanges.add(v, gradients)

@@ -88,6 +88,7 @@ class MetricsLine(TypedDict, total=False):
     seconds: dict[str, float]
     alpha: dict[str, float]
     heldout: dict[str, float]
+    metrics: dict[str, float]
     bytes_sent: dict[str, dict[str, dict[str, list[int]]]]
     bytes_received: dict[str, dict[str, dict[str, list[int]]]]
 

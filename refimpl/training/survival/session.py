@@ -31,6 +31,7 @@ from refimpl.training.survival.decisions import dealt, dealt_anew, mesh_of
 from refimpl.training.survival.formed import Formed
 from refimpl.training.survival.memory import Memory
 from refimpl.training.survival.undo import Undo
+from refimpl.training.trainer import metrics_of
 from refimpl.transport.channel import NONE
 from refimpl.transport.errors import CollectiveError
 from refimpl.transport.survival import MPI_ERRORS, SurvivingCommunicator, is_death, ranks_named
@@ -113,6 +114,7 @@ class SurvivingSession(Session):
                 (asked.precision, f"--precision {asked.precision}", "its scale of the loss is not given back"),
                 (asked.channel != NONE, f"--channel {asked.channel}", "a slot dies with its reader or its writer"),
                 (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
+                (metrics_of(self.model), "metrics of the model", "gradients of a rank that died are kept, not these"),
                 (self.trace, "--trace", "the spans of a rank that has died are lost")):
             if refused:
                 raise ValueError(f"--survive goes without {option}: {why}")
