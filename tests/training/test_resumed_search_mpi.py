@@ -11,7 +11,7 @@ from toys import refusal
 from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.run.checkpoint import read_manifest, steps_saved
 
-pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 STEPS = SEARCH["search_warmup"] + SEARCH["search_sample"]
 
 
@@ -25,7 +25,7 @@ def answer_of(result):
 
 
 @pytest.mark.thorough("some")
-@pytest.mark.parametrize("every,stops", [(1, (1, 3, 7, 15)), (2, (8, 13)), (1, range(1, SEARCH["steps"]))],
+@pytest.mark.parametrize("every,stops", [(1, (1, 7)), (2, (8, 13)), (1, range(1, SEARCH["steps"]))],
                          ids=["some", "few-2", "all"])
 def test_wherever_it_stops_it_goes_on(searching, tmp_path, every, stops):
     path = searching.comm.bcast(tmp_path)
@@ -61,7 +61,7 @@ def test_without_its_state_it_would_not(searching, tmp_path, monkeypatch):
 def test_one_that_has_ended_is_not_begun_anew(searching, tmp_path):
     path = searching.comm.bcast(tmp_path)
     ended = searching.run(path / "run", steps=16)
-    for steps in (16, 18, 20):
+    for steps in (16, 20):
         resumed = searching.run(path / "run", resume=True, steps=steps)
         assert resumed.partition_search == ended.partition_search and {p for p, _ in searching.tried} <= {6}
 

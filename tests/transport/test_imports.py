@@ -1,6 +1,7 @@
 """The one room that knows MPI: who imports mpi4py, and who would wait in a call of MPI's that cannot be polled."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ AFTER_A_MEETING = {("_find_machines", "Split_type"), ("first", "Create_group")}
 """(function, call) that has no form to be polled: all ranks have met in it before, and whoever is missing is named."""
 
 
+@cache
 def tree_of(path):
     return ast.parse((ROOT / path).read_text())
 
