@@ -87,7 +87,6 @@ class LanguageModel:
         return draw_candidates(key_of(batch.key, "candidates"), self.samples, self.vocabulary)
 
     def loss_and_gradients(self, dense, rows, batch):
-        """Return (loss, gradients) of one microbatch and replace batch.state (see models.protocol). Local."""
         tokens = Tokens(batch, self.vocabulary)
         x = self.half(tokens.embed(rows["embedding"]))
         h, tapes = self.run_layers(dense, x, batch, self.keep)

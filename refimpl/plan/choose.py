@@ -24,6 +24,7 @@ from refimpl.plan.plan import Plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample
 from refimpl.plan.strategy import names_of, strategy_of
+from refimpl.transport.machines import Machines
 
 BEGINNINGS = {"hybrid": ARCHITECTURES["hybrid"], "allreduce": ARCHITECTURES["allreduce"],
               "allreduce, sparse as dense": (ARCHITECTURES["allreduce"][0], AS_DENSE["allreduce"]),
@@ -197,3 +198,18 @@ def _reason(found: Forecast) -> str:
     if found.crossing > 1:
         return f"sending it whole is slower at any α; {told}"
     return f"above α = {found.crossing:.3g} sending it whole is faster; {told}"
+
+
+def busiest_shares(variables, sample: Sample, machines: Machines, counts, scheme: str = "interleaved") -> dict:
+    """Return P -> the part of all served bytes that the busiest rank serves, under hybrid, for each P of counts. Local.
+
+    sample: rows that a training touches (``take_sample``). At least 1/N, for N ranks; 1 where one has everything.
+    """
+    pulls, ranks = sample.pulls_per_step(machines), sum(map(len, machines))
+    shares = {}
+    for partitions in counts:
+        plan = make_plan(variables, "hybrid", ranks, sample.microbatches, partitions=partitions, scheme=scheme,
+                         machines=machines)
+        loads = owner_loads(variables, plan, pulls)
+        shares[partitions] = float(np.max(loads) / max(1.0, np.sum(loads)))
+    return shares

@@ -12,8 +12,8 @@ from refimpl.collectives.algorithms.halves import one_node_each
 from refimpl.collectives.choose import _schedule
 from refimpl.collectives.links import named_links
 from refimpl.collectives.running.segments import LANES
+from refimpl.collectives.simulation.bursts import fair_rates
 from refimpl.collectives.simulation.columns import ColumnSchedule, columns, columns_of, round_columns
-from refimpl.collectives.simulation.fair import fair_rates
 from refimpl.collectives.simulation.network import Network, load_network
 from refimpl.collectives.simulation.places import GraphNetwork, ways_of
 from refimpl.collectives.simulation.simulate import SIMULATED, seconds_of, simulate

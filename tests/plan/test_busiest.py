@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models import Variable
-from refimpl.plan.busiest import busiest_shares
+from refimpl.plan.choose import busiest_shares
 from refimpl.plan.sample import Sample
 from refimpl.transport.machines import in_blocks
 

@@ -2,7 +2,7 @@
 
 A rank enters a round when its transfers and sums of the round before are done. A transfer begins one latency after
 both its ranks have entered the round, then flows. At any moment the flows of a machine share what its card sends and
-takes in, and those within a machine its memory, max-min fairly (see fair.py); whenever one ends or begins the rates
+takes in, and those within a machine its memory, max-min fairly (see bursts.py); whenever one ends or begins the rates
 change. Cards that were idle let a burst through first (see bursts.py). After its transfers of a round a rank adds:
 bytes / reduction seconds. With one rank a machine, and a round's messages alike, this is alpha + n beta + n gamma
 (Thakur, Rabenseifner & Gropp 2005); without, the formulas end.
@@ -19,9 +19,8 @@ import numpy as np
 
 from refimpl.collectives.running.segments import lanes_of
 from refimpl.collectives.schedule import Schedule
-from refimpl.collectives.simulation.bursts import Bursts
+from refimpl.collectives.simulation.bursts import EQUAL, Bursts
 from refimpl.collectives.simulation.columns import ColumnSchedule, columns_of
-from refimpl.collectives.simulation.fair import EQUAL
 from refimpl.collectives.simulation.lanes import Lane, RoundSegment
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.places import GraphNetwork, Places

@@ -46,7 +46,6 @@ class ScriptOwner(Owner):
                    CORRECTIONS[task.correction](task.workers, **task.constants))
 
     def pull(self, worker, rows):
-        """Return name -> values."""
         return super().pull(worker, {name: self.at(name, ids) for name, ids in rows.items()})[1]
 
     def push(self, worker, gradients):

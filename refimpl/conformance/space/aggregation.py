@@ -28,7 +28,6 @@ class Aggregation(Machine):
 
     @classmethod
     def alternatives(cls, cases):
-        """Return the deviations of what is delivered, summed and contributed. Local."""
         ranks = max(case.ranks for case in cases)
         return [one for some in (deliveries.deviations, sums.deviations, contributions.deviations, sums.meetings)
                 for one in some(ranks)]

@@ -21,7 +21,6 @@ class Loss(Machine):
 
     @classmethod
     def alternatives(cls, cases):
-        """Return the deviations of losses. Local."""
         def weighing(weights):
             return lambda right, machine, place: weights(machine.counts, place.rank, right)
 
@@ -45,7 +44,6 @@ class Broadcast(Machine):
 
     @classmethod
     def alternatives(cls, cases):
-        """Return the deviations of broadcasts. Local."""
         return [*(Deviation("root-ignored", f"the broadcast gives rank {r}'s array, not the root's: the root is "
                             "ignored", "root", lambda right, machine, place, r=r: r)
                   for r in range(max(case.ranks for case in cases))),

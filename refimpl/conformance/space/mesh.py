@@ -211,7 +211,6 @@ class Stepped(SimulatedClass):
         return [one for one in found if any(possible(case, one) for case in cases)]
 
     def simulate(self, kind):
-        """Do the step on such a mesh. Local."""
         return stepped(self.case, kind or Mesh) if kind is None or possible(self.case, kind) else None
 
 

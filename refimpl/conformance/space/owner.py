@@ -92,5 +92,4 @@ class Served(SimulatedClass):
     kinds = KINDS
 
     def simulate(self, kind):
-        """Play the script to such an owner. Local."""
         return served(self.case, kind or Owner)

@@ -60,7 +60,6 @@ class TrainingAnswers(Aggregation):
 
     @classmethod
     def alternatives(cls, cases):
-        """Return those of aggregation, of what is around the optimizer, and of the optimizer. Local."""
         ranks = max(case.ranks for case in cases)
         return [*super().alternatives(cases), *updates.deviations(ranks), *optimizers.deviations()]
 
@@ -175,7 +174,6 @@ class TrainingAnswers(Aggregation):
         return self.plain.added(parts, loss_scale * self.plain.micro_steps(self.task, len(window)))
 
     def order(self, place: Place) -> list[str]:
-        """Return the variables' names. Local."""
         return [v.name for v in self.case.variables]
 
     def local(self, step, rank) -> dict:

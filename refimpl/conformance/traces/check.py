@@ -7,12 +7,11 @@ import numpy as np
 from refimpl.conformance.case import numbers_of
 from refimpl.conformance.compare import VariableResult, Verdict, note
 from refimpl.conformance.runner import Outcome
-from refimpl.conformance.traces.differing import Differing
 from refimpl.conformance.traces.expect import expected
 from refimpl.conformance.traces.explain import explain
 from refimpl.conformance.traces.format import Trace, read_trace
 from refimpl.conformance.traces.golden import golden
-from refimpl.conformance.traces.sources import Sources
+from refimpl.conformance.traces.sources import Differing, Sources
 
 ORDER = ("start", "carried", "local", "aggregated", "metrics", "state", "parameters", "training")
 """Verdicts, and the order in which a step makes them. training: parameters against the whole training in float64."""

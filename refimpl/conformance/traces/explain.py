@@ -8,11 +8,11 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.compare import VariableResult, aligned
 from refimpl.conformance.diagnose import Diagnosis, diagnose
 from refimpl.conformance.observe import Evidence
-from refimpl.conformance.traces.differing import Differing
 from refimpl.conformance.traces.explain_gradients import (
     microbatches_moved, miscounted, one_factor, own_mean, rows_lost, stale_sum,
 )
 from refimpl.conformance.traces.explain_updates import explain_update
+from refimpl.conformance.traces.sources import Differing
 from refimpl.conformance.words import some
 
 

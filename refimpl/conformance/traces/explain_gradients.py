@@ -6,8 +6,7 @@ from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.compare import aligned
 from refimpl.conformance.diagnose import Diagnosis
 from refimpl.conformance.diagnose.diagnosis import factor_of, fits, flat
-from refimpl.conformance.traces.differing import Differing
-from refimpl.conformance.traces.sources import merged
+from refimpl.conformance.traces.sources import Differing, merged
 from refimpl.conformance.words import names_in_words, some
 
 

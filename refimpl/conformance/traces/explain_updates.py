@@ -8,7 +8,7 @@ from refimpl.conformance.case import Rows, double, with_numbers
 from refimpl.conformance.diagnose import Diagnosis
 from refimpl.conformance.diagnose.diagnosis import fits
 from refimpl.conformance.semantics import CHOICES
-from refimpl.conformance.traces.differing import Differing
+from refimpl.conformance.traces.sources import Differing
 from refimpl.conformance.traces.updates import Inputs, clip_scales, updated
 from refimpl.conformance.words import names_in_words
 

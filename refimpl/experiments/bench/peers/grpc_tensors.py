@@ -71,7 +71,6 @@ class Stream(Calls):
         self.sums = self.channel.stream_stream(STREAM)(iter(self.queue.get, None), wait_for_ready=True)
 
     def ask(self, tensor) -> float:
-        """Return the sum that rank 1 forms."""
         self.queue.put(tensor.tobytes())
         return float(np.frombuffer(next(self.sums))[0])
 
