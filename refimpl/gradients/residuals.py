@@ -13,28 +13,32 @@ from refimpl.gradients.tree import Node, TreeSum
 class ElementTree(RowTree):
     """A ``RowTree`` of dense variables, of which each element is a row. Local.
 
-    codec: picks what is sent.  leaves: this rank's microbatches.
-    left_out: (variable, microbatch) -> float32 of the variable's shape, what no step has sent.
+    codec: picks what is sent.  leaves: this rank's microbatches.  step() -> the number of the step at hand.
+    left_out: (variable, microbatch) -> float32 of the variable's shape, what no step has sent; of a codec that keeps
+    more arrays (``Codec.kept``), so many of these.
     """
 
-    def __init__(self, variables, codec: Codec, leaves):
+    def __init__(self, variables, codec: Codec, leaves, step=lambda: 0):
         super().__init__((), np)
         self.trees, self.picks = {v.name: TreeSum(self.codec.merge_rows) for v in variables}, codec
-        self.left_out = {(v.name, leaf): np.zeros(v.shape, v.dtype) for v in variables for leaf in leaves}
+        self.left_out = {(v.name, leaf): np.zeros(codec.shape_kept(v.shape), v.dtype)
+                         for v in variables for leaf in leaves}
+        self.step = step
 
     def push(self, leaf, gradients):
+        picks = self.picks.at(self.step())
         for name, tree in self.trees.items():
-            values = self.left_out[name, leaf].reshape(-1)
-            gradient = np.zeros_like(values) if gradients is None else np.asarray(gradients[name]).reshape(-1)
-            values += gradient
+            kept = self.left_out[name, leaf].reshape(picks.kept, -1)
+            gradient = np.zeros_like(kept[0]) if gradients is None else np.asarray(gradients[name]).reshape(-1)
+            values = picks.add(kept, gradient)
             if np.isfinite(values).all():
-                places = self.picks.places(values, gradient)
-                sent = self.picks.sent(values[places])
-                values[places] -= sent
+                places = picks.places(values, gradient)
+                sent = picks.sent(values[places])
+                picks.drop(kept, places, sent)
             else:  # kept back, it would never be seen; sent, it ends the training
                 places = np.flatnonzero(~np.isfinite(values))
                 sent = values[places]
-                values[places] = 0
+                kept[:, places] = 0
             tree.push(Node(0, leaf), RowGradient(places, sent.reshape(-1, 1)))
 
 

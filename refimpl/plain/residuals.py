@@ -8,7 +8,7 @@ ranks, and a checkpoint with residuals can be resumed on another number. If a re
 would hold.
 
 DGC (deep gradient compression) applies momentum before it decides what to send. Otherwise elements that are sent late
-would have no momentum. It clips each unit's gradient to its share of the norm, and sends more in the first epochs.
+would have no momentum. It clips each unit's gradient to its share of the norm, and sends more in the first epochs (``dgc_ratio``).
 
     python -m refimpl.plain.residuals
 """
@@ -21,8 +21,11 @@ from kernels.random.definition import key_of
 from refimpl.plain.sparse_codecs import TopK
 from refimpl.plain.tree import sum_on
 
-DGC_RATIOS = 0.25, 0.0625, 0.0156, 0.004, 0.001
-"""The part of the elements that DGC sends in its first, second, … epoch; the last one from then on."""
+
+def dgc_ratio(ratio, step, stage):
+    """Return the part of the elements that DGC sends in a step: 1/4, 1/16, 1/64, …, each for ``stage`` steps, down to
+    ``ratio``; without a warm-up (stage 0) always ``ratio``."""
+    return max(ratio, 0.25 ** (1 + step // stage)) if stage else ratio
 
 
 class Residuals:

@@ -32,10 +32,10 @@ def encoded(plan: Plan) -> dict[str, str]:
     return {name: strategy.codec for name, strategy in plan.strategies.items() if strategy.codec != IDENTITY}
 
 
-def check_codecs(plan: Plan, variables, device: str = "cpu"):
+def check_codecs(plan: Plan, variables, device: str = "cpu", optimizer: str = "sgd"):
     """Raise ValueError, with what fits, unless a training can follow the plan's codecs. Local.
 
-    device: the kind where ranks compute.
+    device: the kind where ranks compute.  optimizer: its name.
     """
     for v in (v for v in variables if v.name in encoded(plan)):
         strategy = plan.strategies[v.name]
@@ -50,6 +50,9 @@ def check_codecs(plan: Plan, variables, device: str = "cpu"):
         if strategy.coding.by_tree and _sums(strategy, v) and not prove(plan.schedule()).canonical:
             raise ValueError(f"{told} rounds at every node of the microbatch tree, and --allreduce {plan.allreduce} "
                              "adds in another order: leave --allreduce out, or say direct")
+        if strategy.coding.optimizer not in ("", optimizer):
+            raise ValueError(f"{told} has its own momentum, and {optimizer} would change what it sends once more: say "
+                             f"--optimizer {strategy.coding.optimizer}, or topk:{strategy.coding.ratio:g}")
         if plan.consistency != SYNCHRONOUS:
             raise ValueError(f"{told}: without barriers gradients are not encoded; leave --codec out, or say "
                              "--consistency synchronous")

@@ -10,7 +10,7 @@ from refimpl.plain import codecs, level_codecs, power_sgd, residuals, sparse_cod
 from refimpl.plain.codecs import Integers, Rounded, bytes_of
 from refimpl.plain.level_codecs import QSGD, OneBit, TernGrad
 from refimpl.plain.power_sgd import compressed, first_q, orthonormal
-from refimpl.plain.residuals import DGC_RATIOS, MomentumCorrection, Residuals, clipped
+from refimpl.plain.residuals import MomentumCorrection, Residuals, clipped, dgc_ratio
 from refimpl.plain.sparse_codecs import AdaComp, Threshold, TopK
 from refimpl.plain.tree import sum_on
 
@@ -189,11 +189,12 @@ def test_dgc_by_hand():
     assert dgc.kept["w", 0].tolist() == [0, 1] and dgc.velocity["w", 0].tolist() == [0, 1]
 
 
-def test_dgc_clips_a_unit_to_its_share_and_sends_less_with_each_epoch():
+def test_dgc_clips_a_unit_to_its_share_and_sends_less_from_stage_to_stage():
     gradient = np.array([3, 4], np.float32)
     assert clipped(gradient, 10.0, 4).tolist() == [3, 4]
     assert clipped(gradient, 5.0, 4).tolist() == [1.5, 2]
-    assert list(DGC_RATIOS) == sorted(DGC_RATIOS, reverse=True)
+    assert [dgc_ratio(0.01, step, 2) for step in range(8)] == [1 / 4] * 2 + [1 / 16] * 2 + [1 / 64] * 2 + [0.01] * 2
+    assert dgc_ratio(0.01, 0, 0) == 0.01
 
 
 def test_power_sgd_gives_back_a_matrix_of_its_rank_and_keeps_the_rest():

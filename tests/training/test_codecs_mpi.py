@@ -18,7 +18,7 @@ from refimpl.plain import hybrid
 from refimpl.plain.codecs import Integers, Rounded
 from refimpl.plain.level_codecs import QSGD, OneBit, TernGrad
 from refimpl.plain.power_sgd import compressed, first_q
-from refimpl.plain.residuals import Residuals
+from refimpl.plain.residuals import MomentumCorrection, Residuals, dgc_ratio
 from refimpl.plain.sparse_codecs import AdaComp, Threshold, TopK
 from refimpl.plain.tree import add_up, cover, sum_on
 from refimpl.plan.codecs import codecs_of
@@ -36,7 +36,7 @@ BOTH = {"dense": "bf16", "sparse": "fp16"}
 INTEGERS = {"dense": "integers:16", "sparse": "bf16"}
 PICKED = {"dense": "topk:0.1", "sparse": "bf16"}
 ALONE = [{"dense": codec, "sparse": "fp16"} for codec in ("onebit", "powersgd:2", "qsgd:7", "terngrad", "threshold:0.01",
-                                                            "adacomp:20")]
+                                                            "adacomp:20", "dgc:0.1:1")]
 """Codecs that only one strategy carries. Messages of a fixed size come first."""
 WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
         "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
@@ -62,13 +62,18 @@ def integer_sum(gradients, name, step):
 
 FED_BACK = {"topk:0.1": lambda n: TopK(n, min(n, max(1, math.ceil(0.1 * n)))), "onebit": OneBit,
             "qsgd:7": lambda n: QSGD(n, 7), "terngrad": TernGrad, "threshold:0.01": lambda n: Threshold(n, 0.01),
-            "adacomp:20": lambda n: AdaComp(n, 20), "powersgd:2": None}
+            "adacomp:20": lambda n: AdaComp(n, 20), "powersgd:2": None, "dgc:0.1:1": None}
 
 
 def fed_back_sum(kind, gradients, name, step, residuals):
     gradients = [np.asarray(g) for g in gradients]
     if kind == "powersgd:2":
         return low_rank_sum(gradients, name, residuals)
+    if kind == "dgc:0.1:1":
+        n, dgc = gradients[0].size, residuals.kept.setdefault("dgc", MomentumCorrection())
+        codec = TopK(n, math.ceil(dgc_ratio(0.1, step, 1) * n))
+        messages = [dgc.encode(codec, (name, v), v, g.reshape(-1)) for v, g in enumerate(gradients)]
+        return codec.decode(sum_on(1, messages, codec.merge)).reshape(gradients[0].shape)
     codec = FED_BACK[kind](gradients[0].size)
     messages = [residuals.encode(codec, name, v, g.reshape(-1), key_of(0, "codec", step, name, v))
                 for v, g in enumerate(gradients)]
@@ -243,12 +248,12 @@ def test_gradients_take_half_the_bytes(comm):
 
 @pytest.mark.ranks(3)
 @pytest.mark.mpi(min_size=3)
-@pytest.mark.parametrize("codec, work", [(BOTH, "toy"), (PICKED, "toy"), (ALONE[0], "toy"), (ALONE[1], "lm")],
-                         ids=["rounded", "picked", "alone", "low rank"])
+@pytest.mark.parametrize("codec, work", [(BOTH, "toy"), (PICKED, "toy"), (ALONE[0], "toy"), (ALONE[1], "lm"),
+                                         (ALONE[-1], "toy")], ids=["rounded", "picked", "alone", "low rank", "dgc"])
 def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path, codec, work):
     (model, data, _), path, everyone = WORKS[work], comm.bcast(tmp_path) / "run", Communicator.of(comm)
     chain = [(1, "hybrid"), (3, "reduce-scatter"), (2, "as-dense"), (3, "ps")]
-    options = make_options(work, "adam", codec=codec)
+    options = make_options(work, "sgd" if codec == ALONE[-1] else "adam", codec=codec)
     whole = train(model(), data(), options=replace(options, steps=len(chain)), comm=MPI.COMM_SELF)
     for step, (count, way) in enumerate(chain, 1):
         if some := everyone.first(count):
@@ -272,6 +277,8 @@ REFUSED = [
     (dict(codec={"table": "onebit"}), "codec onebit is for gradients of dense float32 variables, and 'table' is sparse"),
     (dict(codec={"dense": "integers:8"}, microbatches=128), "128 microbatches do not fit into sums of 8 bits: say "
                                                             "integers:16 or 32, or give fewer --microbatches"),
+    (dict(codec={"dense": "dgc:0.01"}), "--codec weight=dgc:0.01 has its own momentum, and adam would change what it sends "
+                                        "once more: say --optimizer sgd, or topk:0.01"),
     (dict(codec=BOTH, architecture="ps", consistency="asynchronous", clip_norm=None), "without barriers gradients are "
                                                                                       "not encoded"),
 ]

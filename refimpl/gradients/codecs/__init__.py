@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from refimpl.gradients.codecs.adacomp import AdaComp
 from refimpl.gradients.codecs.codec import Codec
+from refimpl.gradients.codecs.dgc import DGC
 from refimpl.gradients.codecs.integers import Integers
 from refimpl.gradients.codecs.onebit import OneBit
 from refimpl.gradients.codecs.powersgd import PowerSGD
@@ -17,8 +18,8 @@ from refimpl.gradients.codecs.terngrad import TernGrad
 from refimpl.gradients.codecs.threshold import Threshold
 from refimpl.gradients.codecs.topk import TopK
 
-CODECS = {codec.name: codec for codec in (Codec, Bf16, Fp16, Integers, TopK, Threshold, AdaComp, OneBit, TernGrad, QSGD,
-                                          PowerSGD)}
+CODECS = {codec.name: codec for codec in (Codec, Bf16, Fp16, Integers, TopK, DGC, Threshold, AdaComp, OneBit, TernGrad,
+                                          QSGD, PowerSGD)}
 """name -> class, in the order of lists for the user."""
 IDENTITY = Codec.name
 

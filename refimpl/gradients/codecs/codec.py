@@ -19,7 +19,9 @@ class Codec:
     by_tree: whether gradients must be added in the order of the microbatch tree; else a ring may use another order.
     scaled: whether it encodes by a scale on which all ranks agree (``gradients.scaled``, ``Integers``).
     feedback: whether what it leaves out is added to the next gradient.
+    kept: the number of arrays like the variable that it keeps for each microbatch, if it has feedback.
     strategy: the name of the only one that carries its messages of dense variables; "": each does.
+    optimizer: the name of the only one that goes with it; "": each does.
     """
 
     name: ClassVar[str] = "identity"
@@ -27,7 +29,9 @@ class Codec:
     by_tree: ClassVar[bool] = False
     scaled: ClassVar[bool] = False
     feedback: ClassVar[bool] = False
+    kept: ClassVar[int] = 1
     strategy: ClassVar[str] = ""
+    optimizer: ClassVar[str] = ""
     form: ClassVar[str] = ""
 
     @classmethod
@@ -55,6 +59,10 @@ class Codec:
             kind = "sparse" if variable.sparse else "a statistic" if variable.statistic else variable.dtype
             raise ValueError(f"codec {self.name} is for gradients of dense float32 variables, and {variable.name!r} is "
                              f"{kind}; leave it out, or say bf16")
+
+    def shape_kept(self, shape) -> tuple:
+        """Return the shape of what it keeps of a variable of ``shape`` for each microbatch."""
+        return tuple(shape) if self.kept == 1 else (self.kept, *shape)
 
     def dtype_of(self, dtype: str) -> str:
         """Return the dtype of messages of a variable of ``dtype``."""

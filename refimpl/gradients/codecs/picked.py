@@ -32,6 +32,19 @@ class Picked(Codec):
         """Return how many of a variable's elements a microbatch sends at most."""
         return elements
 
+    def at(self, step: int) -> "Picked":
+        """Return the codec of a step, counted from 0."""
+        return self
+
+    def add(self, kept, gradient):
+        """Add g to what a microbatch keeps; return v. kept: (``kept``, n) float32, changed; v is a view of it."""
+        kept[0] += gradient
+        return kept[0]
+
+    def drop(self, kept, places, sent):
+        """Take what was sent out of what a microbatch keeps, in place."""
+        kept[0, places] -= sent
+
     def places(self, values, gradient):
         """Return the places to send, sorted int64. values, gradient: v and g, (n,) float32."""
         raise NotImplementedError

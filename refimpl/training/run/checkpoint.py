@@ -153,8 +153,10 @@ def _check_arrays(manifest, trainer):
     state, in_flight = (kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state),
                         trainer.plan.consistency != SYNCHRONOUS)
     wanted = {key: kinds[variable.name] for key, (variable, _) in state.items()}
-    wanted |= {key_of_residual(name, v): kinds[name] for name, strategy in trainer.plan.strategies.items()
-               if strategy.coding.feedback for v in range(trainer.data.microbatches)}
+    for variable in trainer.model.variables:
+        if (codec := trainer.plan.strategies[variable.name].coding).feedback:
+            kind = kind_of(variable.dtype, codec.shape_kept(variable.shape))
+            wanted |= {key_of_residual(variable.name, v): kind for v in range(trainer.data.microbatches)}
     wanted |= {key: kind_of(array.dtype, array.shape) for key, array in trainer.common().items()}
     for key in sorted({*wanted, *manifest.holds}):
         is_carried = re.match("carry/([0-9]+)/", key)
