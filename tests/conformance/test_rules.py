@@ -24,22 +24,32 @@ def aggregate(*given):
     return Aggregate(*given).expected()
 
 
+OF_ALL = OPTIONS | {"nesterov": OPTIONS["momentum"], "adamw": OPTIONS["adam"]}
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.25])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS.keys() - {"adam-hat"}))
-def test_optimizers_are_ours_to_the_bit(optimizer, dtype):
+def test_optimizers_are_ours_to_the_bit(optimizer, dtype, decay):
     rng = np.random.default_rng(1)
     ours = rng.standard_normal((7, 5)).astype(dtype)
-    theirs, plain = ours.copy(), OPTIMIZERS[optimizer](**OPTIONS[optimizer])
+    theirs, plain = ours.copy(), OPTIMIZERS[optimizer](**OF_ALL[optimizer])
     state, slots = plain.state(theirs), our_state(optimizer, ours)
-    options_of_ours = {n: v for n, v in OPTIONS[optimizer].items() if n != "initial"}
+    options_of_ours = {n: v for n, v in OF_ALL[optimizer].items() if n != "initial"}
+
+    def apply(at, g, step):
+        if decay:
+            theirs[at], g = plain.decayed(theirs[at], g, 0.1, decay)
+        plain.apply(theirs, state, at, g, 0.1, step)
+
     for step in range(1, 6):
         g = rng.standard_normal((7, 5)).astype(dtype)
-        more = {**options_of_ours, **({"step": step} if optimizer == "adam" else {})}
+        more = {**options_of_ours, "decay": decay, **({"step": step} if optimizer in ("adam", "adamw") else {})}
         getattr(definition, optimizer)(ours, *slots.values(), g, 0.1, **more)
-        plain.apply(theirs, state, ..., g, 0.1, step)
+        apply(..., g, step)
         ids = np.array([5, 0, 3])
         definition.update_rows(getattr(definition, optimizer), ours, list(slots.values()), ids, g[:3], 0.1, **more)
-        plain.apply(theirs, state, ids, g[:3], 0.1, step)
+        apply(ids, g[:3], step)
     assert ours.tobytes() == theirs.tobytes()
     assert [a.tobytes() for a in slots.values()] == [a.tobytes() for a in state.values()]
 
