@@ -29,9 +29,9 @@ def table(title: str, actions) -> list[str]:
 
 def written(action) -> str:
     """Return an option as it is given: its names and its value."""
-    value = action.metavar or ("" if action.nargs == 0 else "\\|".join(map(str, action.choices or ()))
-                               or action.dest.upper())
-    return " ".join(f"`{word}`" for word in [*action.option_strings, *([value] if value else [])])
+    values = ([action.metavar] if action.metavar else [] if action.nargs == 0 else
+              [str(choice) for choice in action.choices or ()] or [action.dest.upper()])
+    return " ".join([*(f"`{word}`" for word in action.option_strings), " \\| ".join(f"`{value}`" for value in values)])
 
 
 def cell(text: str) -> str:
