@@ -16,7 +16,8 @@ CHANGED = {"vgg": {"learning_rate": 0.003}}
 PARTS = tuple(RECIPES)
 BASE, DDP = "float32", "DDP float32"
 CODECS = {BASE: {}, "bf16": {"dense": "bf16"}, "fp16": {"dense": "fp16"}, "integers:16": {"dense": "integers:16"},
-          "integers:8": {"dense": "integers:8"}, "topk:0.01": {"dense": "topk:0.01"}}
+          "integers:8": {"dense": "integers:8"}, "topk:0.01": {"dense": "topk:0.01"},
+          "powersgd:2": {"dense": "powersgd:2"}, "onebit": {"dense": "onebit"}}
 """Ours -> what ``--codec`` says."""
 HOOKS = {DDP: "", "DDP fp16 hook": "fp16", "DDP PowerSGD, rank 2": "powersgd"}
 """PyTorch's -> its hook."""
