@@ -115,7 +115,7 @@ def test_a_damaged_state_is_refused_by_its_field(searching, tmp_path):
         wrong = {name: {**right[name], **change[name]} if isinstance(change.get(name), dict)
                  else change.get(name, right[name]) for name in right}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("refimpl.training.session.load_checkpoint", lambda trainer, directory, state=wrong: state)
+            patch.setattr("refimpl.training.session.load_checkpoint", lambda *_, state=wrong: state)
             said = refusal(searching.comm, lambda: searching.run(path / "run", resume=True))
         assert "what the checkpoint has of a partition search is damaged" in said and words in said
         assert "resume with --no-search-partitions" in said

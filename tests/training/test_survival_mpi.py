@@ -68,9 +68,9 @@ def hashed(trainer):
 
 
 @pytest.mark.ranks(4)
-@pytest.mark.parametrize("setting", ["machines", "ps on machines"])
-def test_machines_of_two_go_on_with_the_same_bits(setting):
-    test_the_living_go_on_from_the_last_commit_with_the_same_bits("toy", setting)
+@pytest.mark.parametrize("work, setting", [("toy", "machines"), ("toy", "ps on machines"), ("lm", "overlapped")])
+def test_machines_of_two_and_nodes_of_several_microbatches_go_on_with_the_same_bits(work, setting):
+    test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
 
 
 @pytest.mark.ranks(3)
