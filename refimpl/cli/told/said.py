@@ -7,7 +7,8 @@ from refimpl.gradients.codecs import IDENTITY, codec_of
 from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan.plan import SYNCHRONOUS
 
-READ_IN_PLACE = "dense bytes are what the schedule's formula counts: read in shared memory, not sent"
+READ_IN_PLACE = ("The dense bytes are counted by the formula of the allreduce. They are not sent, because the ranks "
+                 "read them in shared memory.")
 
 
 def introduce(comm, recipe, options, output, changes=()):
@@ -80,6 +81,6 @@ def print_result(result, unit, as_json):
         print(f"loss {result.loss:.4f}{quality}{speed}")
         print(f"sent per rank and step: {sent}")
     if result.shared_memory:
-        print(READ_IN_PLACE + "; those of layers cut over a group are sent" * ("activations" in kinds))
+        print(READ_IN_PLACE + " Those of layers that are cut over a group are sent." * ("activations" in kinds))
     print(f"parameters sha256 {result.parameters_sha256}")
     print(f"state      sha256 {result.state_sha256}", flush=True)

@@ -8,8 +8,8 @@ HEAD = """# A tensor channel, beside gRPC
 
 "RPC considered harmful" (Xue et al., EuroSys '19, arXiv 1805.08430) lets a rank write tensors straight into memory that
 a plan has reserved at the reader. Its abstract says: up to 25 times as fast as TensorFlow's gRPC, and up to 1.69 times
-as fast as RPC tuned for RDMA, on InfiniBand and end to end. Here a rank sends a tensor of float64, the reader adds it
-up, and sends the sum back. The time is from one to the other at the sender. A tenth of the turns were quicker: other
-programs of the machine delay the rest. There is no RDMA card: on one machine *shared* takes its place, and between
-emulated machines MPI emulates one-sided access over TCP.
+as fast as RPC tuned for RDMA, on InfiniBand and end to end. Here a rank sends a tensor of float64. The reader adds up
+its elements and sends back their sum, a single number. The time is from one to the other at the sender. A tenth of the
+turns were quicker: other programs of the machine delay the rest. There is no RDMA card: on one machine *shared* takes
+its place, and between emulated machines MPI emulates one-sided access over TCP.
 """
