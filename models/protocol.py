@@ -79,7 +79,8 @@ class Model(Protocol):
     # Optional: evaluate(dense, tables, batch) -> {"loss": sum, "count": n[, "correct": k]}. tables: each whole sparse
     # variable. Nothing is dropped or sampled. loss is a sum over targets, not divided.
     # Optional, for --precision: half(x), ``unchanged`` by default, which the model calls on what each of its layers
-    # puts out, forward and backward. The training sets another one, which rounds to 16 bits, during ``loss_and_gradients``.
+    # puts out, forward and backward. During ``loss_and_gradients`` the training sets another one, which rounds to 16
+    # bits.
     # Optional: keep_learned(name, value), called on every rank after training with the whole value of each variable in
     # ``names_to_keep``, which must be the same on every rank.
 

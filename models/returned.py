@@ -38,8 +38,8 @@ def gradients_of(model, found):
                          "is no connected layer's -> its gradient; {} if there is none")
     own = {v.name for v in model.variables}.difference(*(layer.names for layer in model.connected))
     if wrong := sorted(own ^ set(found), key=str):
-        raise ValueError(f"{name} returned the wrong set of gradients, which differs in {wrong}: it must return those of "
-                         f"{sorted(own) or 'no variable'}, which do not belong to connected layers")
+        raise ValueError(f"{name} returned the wrong set of gradients, which differs in {wrong}: it must return those "
+                         f"of {sorted(own) or 'no variable'}, which do not belong to connected layers")
     return found
 
 

@@ -14,27 +14,27 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5934,
-    "models": 6068,
+    "kernels": 5937,
+    "models": 6078,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2667,
-    "refimpl/collectives": 4892,
-    "refimpl/conformance": 8054,
+    "refimpl/cli": 2673,
+    "refimpl/collectives": 4898,
+    "refimpl/conformance": 8057,
     "refimpl/enclosure": 1066,
-    "refimpl/experiments": 7476,
-    "refimpl/gradients": 1223,
+    "refimpl/experiments": 7480,
+    "refimpl/gradients": 1226,
     "refimpl/jax": 440,
-    "refimpl/notebook": 1793,
+    "refimpl/notebook": 1794,
     "refimpl/pictures": 2054,
-    "refimpl/plain": 4295,
-    "refimpl/plan": 2867,
+    "refimpl/plain": 4296,
+    "refimpl/plan": 2868,
     "refimpl/server": 759,
-    "refimpl/strategies": 1699,
+    "refimpl/strategies": 1701,
     "refimpl/svm": 164,
-    "refimpl/torch": 2124,
-    "refimpl/training": 7801,
-    "refimpl/transport": 4100,
-    "tests": 45237,
+    "refimpl/torch": 2140,
+    "refimpl/training": 7807,
+    "refimpl/transport": 4101,
+    "tests": 45256,
 }
 
 
@@ -67,6 +67,25 @@ def differences(lines: dict[str, int], budgets: dict[str, int]) -> list[str]:
         elif have < budget * (1 - SLACK) - 20:
             found.append(f"{room} has {have} lines and a budget of {budget}: lower the budget to {have}")
     return found
+
+
+def too_wide_or_long(root: Path) -> list[str]:
+    """Return a line for each file of the product that has more than 300 lines, or a line of more than 120 characters."""
+    found = []
+    for path in sorted(path for top in ("refimpl", "models", "kernels") for path in (root / top).rglob("*.py")):
+        lines, name = path.read_text(encoding="utf-8").splitlines(), path.relative_to(root)
+        found += [f"{name} has {len(lines)} lines: one idea a file, at most 300"] * (len(lines) > 300)
+        found += [f"{name}:{n} has {len(line)} characters: at most 120" for n, line in enumerate(lines, 1)
+                  if len(line) > 120]
+    return found
+
+
+def test_files_are_short_and_lines_are_not_wide(tmp_path):
+    assert too_wide_or_long(ROOT) == []
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "wide.py").write_text("pass\n" * 300 + "x = " + "1" * 117)
+    assert too_wide_or_long(tmp_path) == ["models/wide.py has 301 lines: one idea a file, at most 300",
+                                          "models/wide.py:301 has 121 characters: at most 120"]
 
 
 def test_every_room_keeps_its_budget():

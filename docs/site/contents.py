@@ -26,7 +26,8 @@ TAKES = re.compile(r"\*(About (\d+) minutes\. First: .+?)\*(?=\n|$)", re.DOTALL)
 
 
 def published(root: Path = ROOT) -> str:
-    """Return owner/name on GitHub, which Binder needs: REPOSITORY, or else where ``root`` was cloned from. May be ""."""
+    """Return owner/name on GitHub, which Binder needs: REPOSITORY, or else where ``root`` was cloned from. May be "".
+    """
     if "REPOSITORY" in os.environ:
         return os.environ["REPOSITORY"]
     try:

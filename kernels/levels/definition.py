@@ -4,8 +4,8 @@ import numpy as np
 
 
 def encode_signs(values, packed):
-    """Write a bit for each element, 1 if it is >= 0, the first one highest; return (2,) float32: the mean of all others,
-    and of those with 1. Each is added up in float64 from first to last; it is 0 if there are none.
+    """Write a bit for each element, 1 if it is >= 0, the first one highest; return (2,) float32: the mean of all
+    others, and of those with 1. Each is added up in float64 from first to last; it is 0 if there are none.
     """
     signs = values >= 0
     packed[...] = np.packbits(signs)

@@ -1,4 +1,5 @@
-"""Packed levels, and signs with their means, in Numba: one pass without temporary arrays. Same bits as ``definition``."""
+"""Packed levels, and signs with their means, in Numba: one pass without temporary arrays. Same bits as ``definition``.
+"""
 
 import numpy as np
 

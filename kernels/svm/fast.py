@@ -192,7 +192,8 @@ def find_ends(errors, state, ids, stop):
 def find_partner(errors, state, ids, stop, up, row, diagonal, own, gains):
     """Return (gain, id, F) of the partner with the largest gain for ``up``: (F - up)² / curvature.
 
-    row: K(up, each sample).  diagonal: K(sample, itself).  own: K(up, up).  gains: written.  Ties go to the smallest id.
+    row: K(up, each sample).  diagonal: K(sample, itself).  own: K(up, up).  gains: written.  Ties go to the smallest
+    id.
     """
     best, found, error = -1.0, -1, 0.0
     for i in range(stop):

@@ -1,4 +1,5 @@
-"""Kernel functions of sparse samples in Numba: columns, rising, and values. Same bits as ``definition`` has of dense rows.
+"""Kernel functions of sparse samples in Numba: columns, rising, and values. Same bits as ``definition`` has of dense
+rows.
 
 A feature that is 0 in both samples adds +0 to a sum, and changes no bit of it.
 """

@@ -66,8 +66,8 @@ def _begin(model, values, source, beam):
     attention = Attention(values, xp.repeat(memory, beam, axis=1), np.repeat(lengths, beam), 1)
     scores = np.full(beam, -np.inf)
     scores[0] = 0.0  # at first all hypotheses are the same
-    return attention, Beam(np.full((beam, 1), START), scores, [(xp.repeat(c, beam, axis=0), xp.repeat(h, beam, axis=0))
-                                                              for c, h in states], xp.zeros((beam, model.units), x.dtype))
+    repeated = [(xp.repeat(c, beam, axis=0), xp.repeat(h, beam, axis=0)) for c, h in states]
+    return attention, Beam(np.full((beam, 1), START), scores, repeated, xp.zeros((beam, model.units), x.dtype))
 
 
 def _next_words(model, values, attention, now):

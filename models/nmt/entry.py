@@ -57,8 +57,8 @@ PAPER = Paper(
     dense=DENSE, sparse=SPARSE, alpha=0.65, examples=128 * 25, at_size=at_size,
     flop=6 * DENSE,  # 2 an element and pair of words forward, twice that backward
     efficiency=0.3,
-    assumed=("NMT reaches 30 % of a GPU's peak. A target word, and the source word beside it, cost 6 FLOP for each dense "
-             "element; 128 sentences of 25 words a GPU, words by Zipf's law.",
+    assumed=("NMT reaches 30 % of a GPU's peak. A target word, and the source word beside it, cost 6 FLOP for each "
+             "dense element; 128 sentences of 25 words a GPU, words by Zipf's law.",
              "alpha of NMT is recalled as 0.65 of all elements; 128 sentences of at most 50 words and an end touch at "
              "most 6,528 of 36,548 rows of each embedding, which makes 0.636."))
 
@@ -100,8 +100,9 @@ class Numbered:
 GOLDEN = Golden(
     lambda dtype: TranslationModel(**SIZES, dtype=dtype), pairs,
     {"optimizer": "adagrad", "learning_rate": 0.5, "clip_norm": 0.0228},
-    {**SIZES, "inputs": f"(source time, sentences) word ids, {PADDING} past a sentence's end; (target time, sentences); "
-                        "weight 0: past the end. The decoder reads <s> (1), then the targets but the last."})
+    {**SIZES, "inputs": f"(source time, sentences) word ids, {PADDING} past a sentence's end; (target time, "
+                        "sentences); weight 0: past the end. The decoder reads <s> (1), then the targets but "
+                        "the last."})
 
 
 ENTRY = ModelEntry(

@@ -1,4 +1,5 @@
-"""One LSTM layer of the translation model: dropout on its input, then the kernel (Wu et al. 2016; Zaremba et al. 2014)."""
+"""One LSTM layer of the translation model: dropout on its input, then the kernel (Wu et al. 2016; Zaremba et al. 2014).
+"""
 
 from kernels.arrays import array_module
 from kernels.lstm import lstm_backward, lstm_forward

@@ -54,7 +54,8 @@ class BlockSolver(Solver):
             self.iterations += steps
 
     def _relate(self, members):
-        """Get K between all members from the owners of new ones, who have it in their columns of the rows. Collective."""
+        """Get K between all members from the owners of new ones, who have it in their columns of the rows. Collective.
+        """
         known = np.isin(members, self.members)
         before = np.searchsorted(self.members, members[known])
         between = np.empty((len(members), len(members)))

@@ -62,7 +62,8 @@ class RowCache:
         fast.add_rows(errors, self.rows, self._covering(numbers), factors, self.samples.active)
 
     def columns(self, numbers, places):
-        """Return K of this rank's active samples at ``places`` with the samples ``numbers``, all in the cache: (p, n)."""
+        """Return K of this rank's active samples at ``places`` with the samples ``numbers``, all in the cache: (p, n).
+        """
         return self.rows[self._covering(numbers)[:, None], places].T
 
     def _covering(self, numbers):

@@ -83,9 +83,10 @@ class SvmOptions:
 
     c: the largest weight.  tolerance: τ; training ends when the gap is at most 2 τ.  selection: of the pair's second
     sample, by its error (first order) or by the gain of the step (second order).  elimination: every ``period``
-    iterations (None: as many as half the samples, and at least 1,000), of samples that can no longer be an end of the gap. "single" stops after the first reconstruction,
-    "multi" goes on, "approximate" never reconstructs, so its result may be wrong.  cache: bytes for kernel rows.
-    block: samples at each end of the gap that are changed together in a round, or 1: a pair.
+    iterations (None: as many as half the samples, and at least 1,000), of samples that can no longer be an end of the
+    gap. "single" stops after the first reconstruction, "multi" goes on, "approximate" never reconstructs, so its result
+    may be wrong.  cache: bytes for kernel rows. block: samples at each end of the gap that are changed together in a
+    round, or 1: a pair.
     """
 
     c: float = 1.0

@@ -23,7 +23,8 @@ class SvmTraffic:
     """The exchanges of one training. Collective, but for ``bytes_by_rank``.
 
     rounds: exchanges so far.  gathered: numbers that each rank has told all others, apart from its terms.
-    sent: (n,), numbers that each sample's owner has sent of it: features, and K with the samples of a block.  terms: gathers of one number of each sample.
+    sent: (n,), numbers that each sample's owner has sent of it: features, and K with the samples of a block.  terms:
+    gathers of one number of each sample.
     """
 
     def __init__(self, ranks, packing, count: int):

@@ -35,7 +35,8 @@ ABOUT = {
                 "three sizes, few turns, 4 ranks"),
     "compression": ("encoded gradients beside float32 and PyTorch's hooks",
                     "Train with encoded gradients, with float32 and with PyTorch's fp16 and PowerSGD hooks in turns on "
-                    "emulated machines. The report tells the parts of a step, and the bytes until a given held-out loss.",
+                    "emulated machines. The report tells the parts of a step, and the bytes until a given held-out "
+                    "loss.",
                     "one rate, few steps"),
     "svm": ("support vector machines: what need not be computed, beside Vishnu et al.'s figures",
             "Count kernel evaluations, rounds and bytes of support vector machines with each heuristic of elimination, "

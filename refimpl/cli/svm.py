@@ -52,8 +52,8 @@ def _training(parser):
     parser.add_argument("--cache", type=whole(), default=200, metavar="MB",
                        help="memory on each rank for kernel rows, in megabytes (default 200)")
     parser.add_argument("--block", type=whole(), default=32, metavar="P",
-                       help="in one round change the P samples at each end that violate the optimality condition most; more "
-                            "samples, fewer rounds; 1: one pair (default 32)")
+                       help="in one round change the P samples at each end that violate the optimality condition most; "
+                            "more samples, fewer rounds; 1: one pair (default 32)")
 
 
 def _samples(parser):
@@ -116,14 +116,15 @@ def _plan(given) -> int:
     from refimpl.svm.foretell import foretell
 
     rows, labels = _read(given)
-    told = [{"ranks": one.ranks, "rounds": one.rounds, "bytes": int(one.bytes.sum()), "most_bytes": int(one.bytes.max()),
-             "objectives": [solver.objective for solver in one.solvers]}
+    told = [{"ranks": one.ranks, "rounds": one.rounds, "bytes": int(one.bytes.sum()),
+             "most_bytes": int(one.bytes.max()), "objectives": [solver.objective for solver in one.solvers]}
             for one in foretell(rows, labels, *_settings(given, rows.shape[1]), given["ranks"])]
     if given["json"]:
         print(json.dumps(told))
     else:
-        console(150).print(table_of("What a training sends", ["ranks", "rounds", "B, all ranks", "B, the busiest rank"], [
-            [f"{one[key]:,}" for key in ("ranks", "rounds", "bytes", "most_bytes")] for one in told]))
+        lines = [[f"{one[key]:,}" for key in ("ranks", "rounds", "bytes", "most_bytes")] for one in told]
+        heads = ["ranks", "rounds", "B, all ranks", "B, the busiest rank"]
+        console(150).print(table_of("What a training sends", heads, lines))
     return 0
 
 

@@ -130,8 +130,8 @@ def _train(given: dict, comm, signals, train):
     output = signals.directory = output and Path(name)
     quiet = comm.rank != 0 or rest.get("json", False)
     if not quiet and replay is not None:
-        print(f"{recipe.model} on {recipe.data}: {replay.options.consistency} on {replay.plan.ranks} ranks, as recorded in "
-              f"{replay.directory}, on {comm.size} -> {output or 'no files'}", flush=True)
+        print(f"{recipe.model} on {recipe.data}: {replay.options.consistency} on {replay.plan.ranks} ranks, as "
+              f"recorded in {replay.directory}, on {comm.size} -> {output or 'no files'}", flush=True)
     elif not quiet:
         introduce(comm, recipe, options, output, changes)
     watcher, unit = _watcher(comm), entry_of(recipe.model).unit

@@ -9,7 +9,8 @@ from rich.progress import track
 
 from refimpl.cli.asked.values import whole
 
-HELP = "translate sentences with a trained model: python -m refimpl translate RUN \"three thousand two hundred and four\""
+HELP = ("translate sentences with a trained model: python -m refimpl translate RUN \"three thousand two hundred and "
+        "four\"")
 REFUSALS = (ValueError, OSError)
 
 
@@ -60,7 +61,8 @@ class Translator:
         return self.pairs.text(self.answer(self.model, self.values, self.pairs.numbers(text), beam))
 
     def score(self, count: int, beam: int) -> dict:
-        """Return how many held-out sentences are translated exactly, and BLEU and chrF by sacrebleu, if there is one."""
+        """Return how many held-out sentences are translated exactly, and BLEU and chrF by sacrebleu, if there is one.
+        """
         sources, targets = (part[:count] for part in self.pairs.heldout)
         found, expected = [], [self.pairs.text(target) for target in targets]
         for source in track(sources, "translating", console=Console(stderr=True), disable=not sys.stderr.isatty()):

@@ -54,7 +54,8 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
         return AllreduceChoice("direct", {}, {"direct": True}, _one_machine(ranks, shared_memory))
     if network is None or network.machines != machines:
         raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(comm)")
-    best, predicted, canonical = _fastest((*ALGORITHMS, *_trees_for(network, leaves)), leaves, elements, itemsize, network)
+    names = (*ALGORITHMS, *_trees_for(network, leaves))
+    best, predicted, canonical = _fastest(names, leaves, elements, itemsize, network)
     reason = _reason(best, predicted, canonical, elements * itemsize, network)
     return AllreduceChoice(best, predicted, canonical, reason)
 
@@ -82,8 +83,8 @@ def _on_links(name, leaves, elements, itemsize, machines, measured):
 
     links, wish = named_links(name), f"--allreduce {AUTO_ON}{name}"
     if measured is None or not measured.links or len(machines) < measured.ranks or links.ranks != measured.ranks:
-        raise ValueError(f"{wish}: each of the network's {links.ranks} ranks must be a machine of one rank, and at most "
-                         f"12 machines are measured link by link. There are {sum(map(len, machines))} ranks on "
+        raise ValueError(f"{wish}: each of the network's {links.ranks} ranks must be a machine of one rank, and at "
+                         f"most 12 machines are measured link by link. There are {sum(map(len, machines))} ranks on "
                          f"{len(machines)} machines. Leave :{name} out, or name an algorithm")
     carried = {(a, b): measured.links[a][b] / float(min(map(links.rates.get, zip(way, way[1:]))))
                for (a, b), way in ways_of(links).items()}
@@ -94,7 +95,8 @@ def _on_links(name, leaves, elements, itemsize, machines, measured):
         raise ValueError(f"{wish}: no canonical algorithm uses only these links, and no trees were packed for {leaves} "
                          "microbatches; name trees:NETWORK, which adds in another order")
     lines = [_reason(best, predicted, canonical, elements * itemsize, network), *_matrix(measured)]
-    lines += [f"link {a} to {b} carries {part / unit:.2f} of what {name} says: correct the network, or look at the cable"
+    lines += [f"link {a} to {b} carries {part / unit:.2f} of what {name} says: correct the network, or look at the "
+              "cable"
               for (a, b), part in carried.items() if not WRONG <= part / unit <= 1 / WRONG]
     return AllreduceChoice(best, predicted, canonical, "\n".join(lines))
 

@@ -7,5 +7,5 @@ from refimpl.gradients.residuals import ElementTree, MessageTree
 from refimpl.gradients.scaled import ScaledTree
 from refimpl.gradients.tree import Dealt, Node, TreeSum, cover, fold, leaves_of
 
-__all__ = ["TOUCHED", "Arena", "Dealt", "DenseTree", "ElementTree", "ExactSum", "Layout", "MessageTree", "Node", "RowTree",
-           "ScaledTree", "TreeSum", "cover", "fold", "leaves_of"]
+__all__ = ["TOUCHED", "Arena", "Dealt", "DenseTree", "ElementTree", "ExactSum", "Layout", "MessageTree", "Node",
+           "RowTree", "ScaledTree", "TreeSum", "cover", "fold", "leaves_of"]

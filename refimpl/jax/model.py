@@ -167,9 +167,9 @@ class JaxModel:
             raise ValueError(f"the loss does more than to return a sum ({', '.join(map(str, effects))}): on each rank "
                              "it would do so for other microbatches; leave callbacks and prints out")
         if traced.lower().as_text() != again.lower().as_text():
-            raise ValueError("the loss gives another computation each time it is compiled: it draws from a generator of "
-                             "its own, or depends on something that changes. Each rank would keep other numbers for the "
-                             "whole training. Draw by jax.random and batch.key")
+            raise ValueError("the loss gives another computation each time it is compiled: it draws from a generator "
+                             "of its own, or depends on something that changes. Each rank would keep other numbers for "
+                             "the whole training. Draw by jax.random and batch.key")
         if is_mean(total, batch):
             raise ValueError(f"{WORDS}jnp.sum in place of jnp.mean")
         self.looked_at = True

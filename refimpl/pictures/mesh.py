@@ -60,8 +60,8 @@ def draw_mesh(mesh: Mesh) -> Picture:
         holders = [f"part {k}: {', '.join(map(str, mesh.holders(k)))}" for k in range(mesh.model)]
         rows = [[rank, rank // mesh.model, mesh.member(rank), f"{mesh.member(rank) + 1} of {mesh.model}"]
                 for rank in range(mesh.size)]
-        return picture_of(figure, f"{mesh.data} groups of {mesh.model} ranks. Each rank holds the convolutions whole and "
-                          f"one part of the connected layers; who holds {'; '.join(holders)}",
+        return picture_of(figure, f"{mesh.data} groups of {mesh.model} ranks. Each rank holds the convolutions whole "
+                          f"and one part of the connected layers; who holds {'; '.join(holders)}",
                           table(["rank", "group", "member", "part of the connected layers"], rows))
 
 

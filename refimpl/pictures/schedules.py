@@ -116,8 +116,8 @@ def draw_links(packing: Packing, trees: int = 0) -> Picture:
     """
     import matplotlib
 
-    shown = [["sum to" if tree.inward else "from", tree.root, tree.rate, " ".join("-".join(map(str, w)) for w in tree.ways)]
-             for tree in packing.trees[:trees]]
+    shown = [["sum to" if tree.inward else "from", tree.root, tree.rate,
+              " ".join("-".join(map(str, w)) for w in tree.ways)] for tree in packing.trees[:trees]]
     load = packing.load().values()
     alt = (f"{packing.links.name}: {packing.kind} at rate {packing.rate}; of {len(load)} links "
            f"{sum(part == 1 for part in load)} are full and {sum(part == 0 for part in load)} are not used")

@@ -202,7 +202,7 @@ def plot_popularity(counts, words, parts: Partitioning, named=(1, 4, 40, 400, 40
         axes.legend(loc="lower left")
         told = [[p, f"{rows.start:,} to {rows.stop - 1:,}", f"{share:.1%}"]
                 for p, (rows, share) in enumerate(zip(stretches, shares))]
-        alt = (f"Occurrences of a word over its number, from {counts.max():,} to {counts.min():,}, beside Zipf's law; the "
-               f"first of {parts.partitions} equal partitions, the words 0 to {stretches[0].stop - 1:,}, holds "
+        alt = (f"Occurrences of a word over its number, from {counts.max():,} to {counts.min():,}, beside Zipf's law; "
+               f"the first of {parts.partitions} equal partitions, the words 0 to {stretches[0].stop - 1:,}, holds "
                f"{shares[0]:.1%} of the text.")
         return picture_of(figure, alt, table(["partition", "rows", "part of the text"], told))

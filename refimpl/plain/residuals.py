@@ -8,7 +8,8 @@ ranks, and a checkpoint with residuals can be resumed on another number. If a re
 would hold.
 
 DGC (deep gradient compression) applies momentum before it decides what to send. Otherwise elements that are sent late
-would have no momentum. It clips each unit's gradient to its share of the norm, and sends more in the first epochs (``dgc_ratio``).
+would have no momentum. It clips the gradient of each unit to the norm clip_norm / √units (``clipped``).
+In the first steps it sends more elements (``dgc_ratio``).
 
     python -m refimpl.plain.residuals
 """

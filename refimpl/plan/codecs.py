@@ -8,8 +8,8 @@ from refimpl.plan.buckets import listed
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 
 KINDS = {"dense": False, "sparse": True}
-"""What stands for all variables of a kind -> whether these are sparse. It leaves out statistics, which are no gradients,
-and variables that a codec would not make smaller (``Codec.fits``)."""
+"""What stands for all variables of a kind -> whether these are sparse. It leaves out statistics, which are no
+gradients, and variables that a codec would not make smaller (``Codec.fits``)."""
 
 
 def codecs_of(variables, asked: dict[str, str]) -> dict[str, str]:
@@ -23,8 +23,8 @@ def codecs_of(variables, asked: dict[str, str]) -> dict[str, str]:
             raise ValueError(f"--codec {word}={asked[word]}: the model has no such variables; say dense, sparse, or "
                              f"one of {listed(names)}")
     by_kind = {v.name: asked.get("sparse" if v.sparse else "dense", IDENTITY) for v in variables}
-    return {v.name: asked.get(v.name, IDENTITY if v.statistic or not codec_of(by_kind[v.name]).fits(v) else by_kind[v.name])
-            for v in variables}
+    fitting = {v.name: not v.statistic and codec_of(by_kind[v.name]).fits(v) for v in variables}
+    return {name: asked.get(name, by_kind[name] if fits else IDENTITY) for name, fits in fitting.items()}
 
 
 def encoded(plan: Plan) -> dict[str, str]:

@@ -125,8 +125,9 @@ def _check_chain(cut):
     for v in cut:
         layer, _, what = v.name.rpartition(".")
         if {f"{layer}.weight", f"{layer}.bias"} - names:
-            raise ValueError(f"plan: {v.name} is cut into columns without its {'weight' if what == 'bias' else 'bias'}: "
-                             f"cut both variables of {layer}, or none")
+            other = "weight" if what == "bias" else "bias"
+            raise ValueError(f"plan: {v.name} is cut into columns without its {other}: cut "
+                             f"both variables of {layer}, or none")
     for above, below in zip(weights, weights[1:]):
         if below.shape[1] != above.shape[0]:
             raise ValueError(f"plan: {above.name} and {below.name} are cut into columns, but a layer between them "

@@ -21,5 +21,5 @@ for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, GatheredElemen
                   ServedDense, ReduceScatter, Columns, Allreduce):
     STRATEGIES[_strategy.name, _strategy.sparse] = _strategy
 
-__all__ = ["STRATEGIES", "Allreduce", "Columns", "GatheredElements", "GatheredMessages", "GatheredRows", "HotRows", "LowRank",
-           "ReduceScatter", "RowsAsDense", "ServedDense", "ServedRows"]
+__all__ = ["STRATEGIES", "Allreduce", "Columns", "GatheredElements", "GatheredMessages", "GatheredRows", "HotRows",
+           "LowRank", "ReduceScatter", "RowsAsDense", "ServedDense", "ServedRows"]

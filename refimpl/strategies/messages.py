@@ -1,4 +1,5 @@
-"""Strategy "messages" of dense variables: a replica on every rank; each microbatch's message goes to all ranks as it is.
+"""Strategy "messages" of dense variables: a replica on every rank; each microbatch's message goes to all ranks as it
+is.
 
     bytes out of a rank: (N - 1) for each byte of its microbatches' messages, whose number and size never change
 
@@ -72,8 +73,9 @@ class GatheredMessagesExchange(EncodedReplicas, of=GatheredMessages):
     def _begin(self, mine, arrived, k):
         """Begin stage k of N - 1: send to the rank k places after this one, receive from the one k places before."""
         to, source = (self.comm.rank + k) % self.comm.size, (self.comm.rank - k) % self.comm.size
-        return self.comm.start([(to, mine, self._counts(mine))], [(source, arrived[source], self._counts(arrived[source]))],
-                               "allgather", "dense")
+        there = arrived[source]
+        return self.comm.start([(to, mine, self._counts(mine))], [(source, there, self._counts(there))], "allgather",
+                               "dense")
 
     def _counts(self, messages):
         return {name: each * len(messages) for name, each in self.bytes.items()}

@@ -31,8 +31,8 @@ class Foretold:
 def foretell(rows, labels, kernel, options: SvmOptions, sizes) -> list[Foretold]:
     """Return a training on each number of ranks. Local. Raises ValueError as ``models.svm.classes.check`` does.
 
-    Weights do not depend on the number of ranks, and neither do rounds, if the caches hold as many rows. So one training
-    is run for all numbers of ranks with the same capacity.
+    Weights do not depend on the number of ranks, and neither do rounds, if the caches hold as many rows. So one
+    training is run for all numbers of ranks with the same capacity.
     """
     packing, classes = VectorPacking(rows), np.unique(labels)
     counts = [int(np.isin(labels, pair).sum()) for pair in combinations(classes, 2)]

@@ -6,8 +6,6 @@
     state_dict, load   ─▶ the learned parameters, for load_state_dict
 """
 
-from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -15,9 +13,9 @@ import torch
 from kernels import array_module
 from models.frameworks.declared import declared
 from models.frameworks.trees import examples_in
-from models.protocol import nobody_waits
 from refimpl.torch.alone import refuse_other
 from refimpl.torch.bound import Bound, Unchanged, evaluating, own_statistics, statistics_of
+from refimpl.torch.leaving import leaving
 from refimpl.torch.mean import refuse_mean
 from refimpl.torch.memory import refuse_shared
 from refimpl.torch.parts import parts_of
@@ -99,13 +97,7 @@ class TorchModel:
             unchanged.check()
             loss = _checked(total) / batch.normaliser
             gradients |= self._shares(statistics, dense, examples_in(batch) / batch.normaliser, xp)
-            leaving = nullcontext()
-            waits = looking or batch.ready is not nobody_waits or any(v._post_accumulate_grad_hooks
-                                                                      for v in values.values())
-            if waits and device.type == "cpu":  # on a GPU the backward pass runs in PyTorch's own thread
-                batch.ready(dict(gradients))  # statistics share a bucket with the first gradients of the backward pass
-                leaving = _leaving(values, gradients, batch.ready, xp)
-            with leaving:
+            with leaving(values, gradients, batch, xp, looking):
                 found = self._gradients(loss, values, tables)
         unchanged.check()
         if looking:
@@ -265,34 +257,6 @@ def _checked(total):
         told = f"a tensor of shape {tuple(total.shape)}" if isinstance(total, torch.Tensor) else type(total).__name__
         raise ValueError(f"the loss is {told}: it must be the sum over the microbatch's examples, a tensor of shape ()")
     return total
-
-
-@contextmanager
-def _leaving(values, gradients, ready, xp):
-    """Put each dense gradient into ``gradients`` when it is final, and call ``ready``, during the backward pass.
-
-    A parameter's own hooks run before, because they were registered earlier.
-    """
-
-    def leave(name, _):
-        if name in gradients:
-            raise ValueError(f"the gradient of {name} comes in several parts in the backward pass, and had left "
-                             "after the first: parts of the module that share it are computed again, each by itself; "
-                             "say checkpoint(..., use_reentrant=False)")
-        if (gradient := values[name].grad) is None:
-            raise ValueError(f"a hook of {name} has taken its gradient away: the training's optimizer needs it; leave "
-                             "the hook out")
-        if gradient.layout is torch.strided:
-            gradients[name] = to_array(gradient, xp)
-            ready({name: gradients[name]})
-
-    hooks = [value.register_post_accumulate_grad_hook(partial(leave, name)) for name, value in values.items()
-             if value.requires_grad]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _carry_on(batch, given, xp):

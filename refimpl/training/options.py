@@ -130,8 +130,8 @@ class Options:
         if self.shard_optimizer and self.plan is None:  # which says itself
             check_sharded(self.architecture)
         if self.channel != NONE and (self.consistency != SYNCHRONOUS or self.device != "cpu"):
-            raise ValueError(f"--channel {self.channel} carries a synchronous training's arrays in host memory: leave it "
-                             "out with --consistency and --device")
+            raise ValueError(f"--channel {self.channel} carries a synchronous training's arrays in host memory: leave "
+                             "it out with --consistency and --device")
         if self.search_partitions and self.balance != "bytes":
             raise ValueError("the search for P places partitions by bytes: leave --balance popularity out")
         if self.codec and self.plan is not None:

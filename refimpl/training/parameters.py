@@ -60,7 +60,8 @@ class Parameters:
         return assembled(self.blocks(name, slot, range(self.comm.size) if everyone else [0], phase), variable)
 
     def blocks(self, name: str, slot: str | None, takers, phase: str):
-        """Yield the same in blocks of rows, see ``strategies.blocks.blocks_of``. Collective, and so is each ``next``."""
+        """Yield the same in blocks of rows, see ``strategies.blocks.blocks_of``. Collective, and so is each ``next``.
+        """
         return self.exchange_of[name].blocks(name, slot, takers, phase)
 
     def place(self, name: str, slot: str | None, whole):

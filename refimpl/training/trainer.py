@@ -125,7 +125,8 @@ class Trainer:
         """Return key -> array of what all ranks have alike: codecs' sketches; the scale, and good steps. Local."""
         if self.options.precision is None:
             return self._sketches()
-        return self._sketches() | {SCALE: np.array([self.mixed.loss_scale.scale, self.mixed.loss_scale.good], np.float64)}
+        scale = self.mixed.loss_scale
+        return self._sketches() | {SCALE: np.array([scale.scale, scale.good], np.float64)}
 
     def _sketches(self) -> dict:
         return {f"sketch/{name}": array for exchange in self.parameters.exchanges

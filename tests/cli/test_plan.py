@@ -26,7 +26,7 @@ def test_a_plan_is_printed_and_written(tmp_path, capsys):
     assert found["seconds"]["auto"] == min(found["seconds"].values())
     assert main(TINY) == 0
     said = capsys.readouterr().out
-    assert "softmax_weight" in said and "at the owner" in said and "exchanges of a step" in said
+    assert "softmax_weight" in said and "the owner of a row computes the sum" in said and "exchanges of a step" in said
     assert "MB are counted at the card" in said
 
 

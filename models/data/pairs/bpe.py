@@ -23,7 +23,8 @@ class Pieces:
 
     def split(self, text: str) -> list[str]:
         """Return the pieces of the words of a text. Spaces separate words. Local."""
-        return text.split() if self.merges is None else [piece for word in text.split() for piece in self.pieces_of(word)]
+        words = text.split()
+        return words if self.merges is None else [piece for word in words for piece in self.pieces_of(word)]
 
     def join(self, pieces: list[str]) -> str:
         """Return the text of pieces. Local."""

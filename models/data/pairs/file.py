@@ -11,7 +11,8 @@ from models.data.files import DataError, read_text
 from models.data.pairs.bpe import read_pieces
 from models.data.pairs.words import Pairs, held_out, join, pairs_of, split
 
-REMEDY = "give one file with a tab in each line, or two files with equally many lines: pairs:FILE, pairs:SOURCE,TARGET[,BPE]"
+REMEDY = ("give one file with a tab in each line, or two files with equally many lines: pairs:FILE, "
+          "pairs:SOURCE,TARGET[,BPE]")
 HELDOUT = 30
 """1 / HELDOUT of the pairs is held out, evenly through the files."""
 

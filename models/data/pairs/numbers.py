@@ -56,7 +56,8 @@ def spell(numbers, language: str) -> list[str]:
     try:
         return [num2words(number, lang=language) for number in numbers]
     except NotImplementedError:
-        raise DataError(f"num2words writes no numbers in {language!r}; see the languages in its documentation") from None
+        raise DataError(f"num2words writes no numbers in {language!r}; see the languages in its documentation"
+                        ) from None
 
 
 def split(text: str) -> list[str]:

@@ -73,5 +73,5 @@ def load_synthetic_pairs(vocabulary: str = "10000") -> Pairs:
             if number:
                 side[np.arange(count), lengths[:, 0]] = END
         parts.append(tuple(sides))
-    return Pairs(f"synthetic-pairs:{words}", *parts, ([*SPECIAL, *map(str, range(len(SPECIAL), words))],) * 2, str.split,
-                 " ".join)
+    vocabulary = [*SPECIAL, *map(str, range(len(SPECIAL), words))]
+    return Pairs(f"synthetic-pairs:{words}", *parts, (vocabulary,) * 2, str.split, " ".join)

@@ -123,13 +123,13 @@ def add_mathematics(how):
     how.add_argument("--codec", type=_codecs, metavar="WHICH=CODEC,...", help="encode gradients before they are sent. "
                      "WHICH: dense, sparse, or the name of a variable. CODEC: bf16 or fp16 (half the bytes; rounded at "
                      "each node of the microbatch tree); integers:8, :16 or :32 (one scale for all ranks); "
-                     "topk:RATIO, threshold:TAU or adacomp:BIN (large elements; the rest later); dgc:RATIO:STEPS (the same "
-                     "with momentum, and a warm-up in stages of STEPS steps; for --optimizer sgd); onebit, terngrad or "
-                     "qsgd:LEVELS (a few bits for each element); powersgd:R (matrices of rank R). "
+                     "topk:RATIO, threshold:TAU or adacomp:BIN (large elements; the rest later); dgc:RATIO:STEPS (the "
+                     "same with momentum, and a warm-up in stages of STEPS steps; for --optimizer sgd); onebit, "
+                     "terngrad or qsgd:LEVELS (a few bits for each element); powersgd:R (matrices of rank R). "
                      "Example: dense=bf16,sparse=bf16 (default: no encoding)")
     how.add_argument("--precision", choices=["bf16", "fp16"], help="compute with values of 16 bits beside float32 "
-                     "masters, and with a dynamic scale of the loss, if the model can; emulated by rounding on a CPU, so "
-                     "it is slower than float32 (default: float32)")
+                     "masters, and with a dynamic scale of the loss, if the model can; emulated by rounding on a CPU, "
+                     "so it is slower than float32 (default: float32)")
     how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default); cuda: "
                      "GPUs, one for each rank or shared; auto: GPUs if each rank finds one. GPUs give other bits than "
                      "CPUs")
@@ -138,7 +138,8 @@ def add_mathematics(how):
 def add_consistency(parser):
     """Add how old the values may be that a worker computes with."""
     when = parser.add_argument_group("without barriers (with --architecture ps each run gives other numbers, and "
-                                     "--replay repeats them; with allreduce the same number of ranks gives the same numbers)")
+                                     "--replay repeats them; with allreduce the same number of ranks gives the same "
+                                     "numbers)")
     when.add_argument("--consistency", type=_consistency, metavar="WHEN",
                       help="how old the values may be with which a worker computes (default synchronous). With "
                            f"--architecture ps: {', '.join(name + of for name, of in SERVED.items())}. With "
@@ -185,9 +186,9 @@ def add_travel_options(how):
     how.add_argument("--balance", choices=["bytes", "popularity"],
                      help="spread partitions over the owners by bytes (default), or by how often their rows are pulled")
     how.add_argument("--allreduce", type=_allreduce, metavar="ALGORITHM",
-                     help="schedule that sums dense gradients. Default auto: of those that add in the reproducible order, "
-                          f"the one with the shortest predicted time; {AUTO_ON}NETWORK: the same, over the links of a "
-                          "network. All: "
+                     help="schedule that sums dense gradients. Default auto: of those that add in the reproducible "
+                          f"order, the one with the shortest predicted time; {AUTO_ON}NETWORK: the same, over the "
+                          "links of a network. All: "
                           f"{', '.join(REDUCERS)}, {TREES}NETWORK, {CANONICAL_TREES}NETWORK (see collectives trees), "
                           f"{MACHINE_TREES}NETWORK, between machines of several ranks")
     how.add_argument("--transport", choices=TRANSPORTS,

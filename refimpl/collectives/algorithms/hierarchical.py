@@ -20,7 +20,8 @@ from refimpl.collectives.schedule import Round, Transfer
 
 
 def checked_machines(machines, ranks):
-    """Return the machines in order, each one's ranks too. Raises ValueError for none, or no partition of the ranks. Local.
+    """Return the machines in order, each one's ranks too. Raises ValueError for none, or no partition of the ranks.
+    Local.
     """
     if machines is None:
         raise ValueError("hierarchical must be told which ranks share a machine: machines=comm.machines, or "

@@ -1,7 +1,7 @@
 """Measure the network that the ranks are on, in about half a second: every card is busy both ways, as in an allreduce.
 
-    machines A B C D: in a round the first ranks of A and B exchange messages, and those of C and D; in the next A and C,
-    B and D; and so on, until every pair has. Small messages give the latency, large ones the speed of each link; the
+    machines A B C D: in a round the first ranks of A and B exchange messages, and those of C and D; in the next A and
+    C, B and D; and so on, until every pair has. Small messages give the latency, large ones the speed of each link; the
     fastest of a card's links is the speed of the card. More machines send to the next one, in a ring, as ranks do
     within a machine.
 
@@ -54,7 +54,8 @@ def calibrate(comm, seconds: float = 0.5) -> Network:
 
 
 def pairs_of(ranks) -> list[tuple[tuple[int, int], ...]]:
-    """Return rounds of pairs: each rank meets each other once, and all meet one in a round, but for one of an odd number.
+    """Return rounds of pairs: each rank meets each other once, and all meet one in a round, but for one of an odd
+    number.
     """
     seats, rounds = [*ranks, *[None] * (len(ranks) % 2)], []
     for _ in seats[1:]:

@@ -66,7 +66,8 @@ def round_columns(step: Round) -> RoundColumns:
 def columns(name: str, ranks: int, machines=None) -> ColumnSchedule:
     """Return the columns of an allreduce with one input on each rank, large ones without tuples; not proved. Local.
 
-    machines: of an algorithm ``by_machine``, else None.  Raises ValueError where the algorithm does not exist or cannot serve these.
+    machines: of an algorithm ``by_machine``, else None.  Raises ValueError where the algorithm does not exist or cannot
+    serve these.
     """
     if name == "ring":
         return ColumnSchedule(name, ranks, ranks, _ring(ranks))

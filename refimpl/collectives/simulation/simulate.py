@@ -86,7 +86,8 @@ def seconds_of(schedule: Schedule, network: Network | GraphNetwork, elements: in
 
 
 class _Flows:
-    """A set of flows as columns (flows,): number of lane and step, bytes left, begin; (2, flows): rank, (k, flows): link.
+    """A set of flows as columns (flows,): number of lane and step, bytes left, begin; (2, flows): rank, (k, flows):
+    link.
     """
 
     def __init__(self):

@@ -29,7 +29,8 @@ class GivenGradients:
 
 
 class GivenData:
-    """steps[s][v]: (inputs, targets) of this rank's microbatch v, None where it has no examples. normaliser: of a step."""
+    """steps[s][v]: (inputs, targets) of this rank's microbatch v, None where it has no examples. normaliser: of a step.
+    """
 
     fingerprint = "0" * 64
 

@@ -1,6 +1,6 @@
 """Train the golden traces' models in plain PyTorch, one process, and write what came of it as a trace.
 
-    python -m refimpl.conformance.adapters.torch_traces lm torch-lm             # or cnn, nmt, vgg; float64 as third argument
+    python -m refimpl.conformance.adapters.torch_traces lm torch-lm      # or cnn, nmt, vgg; float64 as third argument
     python -m refimpl conformance check torch-lm
 
 Begins from our inputs and start and computes everything itself: forward and backward passes, sums over microbatches,

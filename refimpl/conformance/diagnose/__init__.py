@@ -36,7 +36,8 @@ def diagnose(judged) -> None:
 
 
 def part_of(case) -> str:
-    """Return what of an implementation a case is about: one of its functions; of trainings, one loop, the stage. Local."""
+    """Return what of an implementation a case is about: one of its functions; of trainings, one loop, the stage. Local.
+    """
     kind = KINDS[case.kind]
     return kind.stage if kind.stage == "update" else kind.functions[0]
 

@@ -1,4 +1,5 @@
-"""What is told of a case that failed: a deviation that was found; or where there are no numbers, errors and wrong forms."""
+"""What is told of a case that failed: a deviation that was found; or where there are no numbers, errors and wrong
+forms."""
 
 import numpy as np
 

@@ -95,7 +95,8 @@ def _nixl(*arguments):
 
 
 def _block(comm, way, size, turns, address):
-    make = {"MPI two-sided": OverMessages, "NIXL": _nixl, "gRPC": grpc_tensors.Calls, "gRPC stream": grpc_tensors.Stream}
+    make = {"MPI two-sided": OverMessages, "NIXL": _nixl, "gRPC": grpc_tensors.Calls,
+            "gRPC stream": grpc_tensors.Stream}
     over = make.get(way, OverChannel)(comm, way if way in WAYS else address, size // 8)
     tensor, times = np.arange(size // 8, dtype=np.float64), []
     comm.meet("a block of turns")

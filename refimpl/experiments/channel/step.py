@@ -21,8 +21,10 @@ def study(quick: bool) -> Finding:
         busy, calls, messages, tensors, milliseconds = map(median, zip(*turns))
         rows.append([way, f"{busy:,.0f}", f"{calls:,.0f}", f"{messages:.1f}", f"{tensors:.1f}",
                      f"{messages + tensors:.1f}", f"{milliseconds:.0f}"])
-    table = Table(f"A step of the language model on {machines} machines of {EACH} ranks: what a rank does", COLUMNS, rows)
+    table = Table(f"A step of the language model on {machines} machines of {EACH} ranks: what a rank does", COLUMNS,
+                  rows)
     return Finding("step", "A step of the language model", [table], [
-        "none: MPI's messages alone. Means over ranks; the median of the rounds. Calls: of Python functions. Calls that "
-        "wait are those with which a rank looks for what has not come. How often depends on how busy the cores are.",
+        "none: MPI's messages alone. Means over ranks; the median of the rounds. Calls: of Python functions. Calls "
+        "that wait are those with which a rank looks for what has not come. How often depends on how "
+        "busy the cores are.",
         "There is no network between these machines, so the times say what the calls cost."])

@@ -9,7 +9,8 @@ QUICK = 600
 """The number of samples with --quick."""
 SIZES = (1, 4, 16, 64, 256, 1024, 4096)
 RATE, LATENCY, MESSAGE = 10e9 / 8, 20e-6, 1e-6
-"""The simulated network: bytes/s of a rank, seconds until a message arrives, seconds that a rank spends on a message."""
+"""The simulated network: bytes/s of a rank, seconds until a message arrives, seconds that a rank spends on a message.
+"""
 HEAD = """# What need not be computed?
 
 Vishnu et al. (arXiv 1406.5161) train support vector machines on many ranks, and leave out samples early that cannot

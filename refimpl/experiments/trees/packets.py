@@ -36,8 +36,8 @@ def study(quick: bool) -> Finding:
     table = Table(f"16 MiB over machines wired as an allocation, {UNIT} an NVLink: seconds, predicted and measured",
                   ["network", "predicted", "trees", "part", "predicted", "canonical", "part"], rows)
     return Finding("packets", "Over real TCP", [table], [
-        f"{what} reach {min(some):.3f} to {max(some):.3f} of their own best rate, median {np.median(some):.3f}; headers "
-        "count as lost." for what, some in zip(("Trees", "Canonical trees"), zip(*parts))])
+        f"{what} reach {min(some):.3f} to {max(some):.3f} of their own best rate, median {np.median(some):.3f}; "
+        "headers count as lost." for what, some in zip(("Trees", "Canonical trees"), zip(*parts))])
 
 
 def best_seconds(packing: Packing) -> float:

@@ -41,7 +41,8 @@ class Codec:
 
     @classmethod
     def whole(cls, parameter: str, most: int, wanted: str) -> int:
-        """Return a parameter that is a whole number from 1 to ``most``. Raises ValueError, which says what is wanted."""
+        """Return a parameter that is a whole number from 1 to ``most``. Raises ValueError, which says what is wanted.
+        """
         if not parameter.isdecimal() or len(parameter) > 9 or not 1 <= int(parameter) <= most:
             raise ValueError(f"codec {cls.name}:{parameter[:20]}: give {wanted}")
         return int(parameter)

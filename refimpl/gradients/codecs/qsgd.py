@@ -1,4 +1,5 @@
-"""Equals ``plain.level_codecs.QSGD``: s levels of the norm and a sign for each element. n (1 + bits of s) / 8 + 4 bytes.
+"""Equals ``plain.level_codecs.QSGD``: s levels of the norm and a sign for each element. n (1 + bits of s) / 8 + 4
+bytes.
 
     ‖g‖ sgn(g) l / s       l or l + 1, the two levels next to |g| s / ‖g‖, at random       expectation g; no residual
 """

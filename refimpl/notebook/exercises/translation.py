@@ -9,7 +9,8 @@ DENSE, SPARSE, ROWS, SENTENCES, WORDS = 94_070_785, 74_850_304, 36_548, 128, 50
 
 @exercise
 def check_attend(attend):
-    """Check a function (scores, vectors, length) -> the mean of the first vectors, weighted by their scores' softmax."""
+    """Check a function (scores, vectors, length) -> the mean of the first vectors, weighted by their scores' softmax.
+    """
     vectors = np.array([[8.0, 1.0], [2.0, 5.0], [3.0, 4.0]])
     cases = ([1.0, 1.0, 0.0], 3), ([1.0, 1.0, 0.0], 2), ([0.5, -1.0, 2.0], 1), ([2000.0, 1999.0, 0.0], 3)
     for scores, length in cases:

@@ -57,8 +57,8 @@ def meshes(layers, network: Network, batch: int, microbatches: int, size: int = 
                             (within / network.memory_bandwidth).max()))
         found.append(Predicted(ranks // model, model, bytes_sent(layers, ranks // model, model, share, size),
                           float(out.max() if len(network.machines) > 1 else within.max()),
-                          seconds + _waiting(layers, network, model, microbatches) + computation, resident(layers, model),
-                          _refusal(ranks, model, microbatches)))
+                          seconds + _waiting(layers, network, model, microbatches) + computation,
+                          resident(layers, model), _refusal(ranks, model, microbatches)))
     return found
 
 

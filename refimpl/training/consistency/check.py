@@ -90,7 +90,8 @@ def _check_options(options, ranks, microbatches, device):
                                             "which no rank knows: say --clip-norm none"),
             (options.optimizer in LAYERWISE, f"{options.optimizer} needs norms of whole variables in each update: say "
                                              "--optimizer momentum or adam"),
-            (options.scale_rate is not None, "an update has the gradients of some workers only: leave --scale-rate out"),
+            (options.scale_rate is not None,
+             "an update has the gradients of some workers only: leave --scale-rate out"),
             (not options.average_sparse, "an update has the gradients of some workers only: leave --sum-sparse out"),
             (options.search_partitions, "--search-partitions times steps that all ranks do together: leave it out"),
             (options.overlap, "without barriers exchanges always run while others compute: leave --overlap "

@@ -58,7 +58,8 @@ class Planning:
         return json.loads(self.comm.once(lambda: json.dumps(choose())))
 
     def _told(self, plan) -> Plan:
-        """Return the plan that rank 0 has told. After deaths JSON does not say who computes which microbatches. Local."""
+        """Return the plan that rank 0 has told. After deaths JSON does not say who computes which microbatches. Local.
+        """
         return replace(Plan.from_json(plan), microbatches=self.data.microbatches)
 
     def _network(self):

@@ -12,8 +12,9 @@ from typing import Any, Iterable
 
 import numpy as np
 
-DTYPES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "F16": "float16", "I32": "int32",
-          "U32": "uint32", "F32": "float32", "C64": "complex64", "F64": "float64", "I64": "int64", "U64": "uint64"}
+DTYPES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "F16": "float16",
+          "I32": "int32", "U32": "uint32", "F32": "float32", "C64": "complex64", "F64": "float64",
+          "I64": "int64", "U64": "uint64"}
 """The format's name of a dtype -> NumPy's. An array comes the earlier in a file, the later its dtype comes here."""
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 

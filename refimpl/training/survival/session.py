@@ -61,7 +61,8 @@ class SurvivingSession(Session):
     mine = False
 
     def train(self, comm: SurvivingCommunicator) -> Result:
-        """Train on all ranks of ``comm``; return the result, on those that live. Collective; raises what ``train`` does.
+        """Train on all ranks of ``comm``; return the result, on those that live. Collective; raises what ``train``
+        does.
 
         Raises CollectiveError, too, where a death cannot be survived.
         """

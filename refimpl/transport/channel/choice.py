@@ -84,7 +84,8 @@ def _seconds(comm, ways) -> dict[str, float]:
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     if comm.size == 1:
         return dict.fromkeys(ways, 0.0)
-    pairs, times = [(np.zeros(size, np.uint8), np.empty(size, np.uint8)) for size in TRIED], np.empty((TURNS, len(ways)))
+    pairs = [(np.zeros(size, np.uint8), np.empty(size, np.uint8)) for size in TRIED]
+    times = np.empty((TURNS, len(ways)))
     for turn in times:
         for i, transport in enumerate(ways.values()):
             begin = time.perf_counter()

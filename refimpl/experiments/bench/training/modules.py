@@ -51,8 +51,8 @@ def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bo
     except ModuleNotFoundError as problem:
         told = ", which is among the extras: pip install -e '.[foreign]'" if foreign else ""
         raise ValueError(f"bench torch: {problem}{told}") from problem
-    wanted = {"works": list(FOREIGN if foreign else WORKS), "where": "-quick" if quick else "-cluster" * cluster, "small": quick,
-              **(QUICK if quick else {"seconds": seconds, "rounds": rounds})}
+    wanted = {"works": list(FOREIGN if foreign else WORKS), "where": "-quick" if quick else "-cluster" * cluster,
+              "small": quick, **(QUICK if quick else {"seconds": seconds, "rounds": rounds})}
     setting = (CLUSTER if cluster else MACHINE) | ({"machines" if cluster else "ranks": 2} if quick else {})
     found = measure("refimpl.experiments.bench.training.ranks:race_modules", wanted, **setting)
     return found | {"ratios": {row["work"]: row["ratio"] for row in found["rows"] if row["peer"]},

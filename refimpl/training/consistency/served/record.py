@@ -188,5 +188,5 @@ class RecordedRun:
         """Raise ValueError unless these are the parameters, by their hash, that the run ended with. Local."""
         if found != self.record.parameters:
             raise ValueError(f"the replay of {self.directory} gives parameters {found[:12]}…, but it ended with "
-                             f"{self.record.parameters[:12]}…: its model, data or options differ, or another version or "
-                             "machine computed it")
+                             f"{self.record.parameters[:12]}…: its model, data or options differ, or another version "
+                             "or machine computed it")

@@ -1,0 +1,52 @@
+"""Dense gradients leave for the exchange during the backward pass, each as soon as it is final."""
+
+from contextlib import contextmanager, nullcontext
+from functools import partial
+
+import numpy as np
+import torch
+
+from models.protocol import nobody_waits
+from refimpl.torch.tensors import to_array
+
+
+def leaving(values, gradients, batch, xp, looking: bool):
+    """A context for the backward pass that adds dense gradients to ``gradients`` and calls ``batch.ready``. Local.
+
+    values: name -> parameter.  gradients: name -> array, those that are there already.
+    It does nothing if nobody waits for them, unless hooks are to be looked at: those of the user, or all (``looking``).
+    On a GPU the backward pass runs in a thread of PyTorch's own, so nothing leaves there.
+    """
+    if xp is not np or not (looking or batch.ready is not nobody_waits
+                            or any(value._post_accumulate_grad_hooks for value in values.values())):
+        return nullcontext()
+    batch.ready(dict(gradients))  # statistics share a bucket with the first gradients of the backward pass
+    return _hooked(values, gradients, batch.ready, xp)
+
+
+@contextmanager
+def _hooked(values, gradients, ready, xp):
+    """Put each dense gradient into ``gradients`` when it is final, and call ``ready``, during the backward pass.
+
+    A parameter's own hooks run before, because they were registered earlier.
+    """
+
+    def leave(name, _):
+        if name in gradients:
+            raise ValueError(f"the gradient of {name} comes in several parts in the backward pass, and had left "
+                             "after the first: parts of the module that share it are computed again, each by itself; "
+                             "say checkpoint(..., use_reentrant=False)")
+        if (gradient := values[name].grad) is None:
+            raise ValueError(f"a hook of {name} has taken its gradient away: the training's optimizer needs it; leave "
+                             "the hook out")
+        if gradient.layout is torch.strided:
+            gradients[name] = to_array(gradient, xp)
+            ready({name: gradients[name]})
+
+    hooks = [value.register_post_accumulate_grad_hook(partial(leave, name)) for name, value in values.items()
+             if value.requires_grad]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
