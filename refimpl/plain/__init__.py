@@ -47,5 +47,7 @@ A learner that is not a neural network:
 
     svm            a support vector machine; samples that cannot become support vectors are left out early
 
+*Collective* means that all ranks must call a function together; *local* means that a rank may call it alone.
+
 Nothing here is fast. Tests (tests/plain) hold the fast system to these files, bit for bit and byte for byte.
 """

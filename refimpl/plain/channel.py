@@ -9,7 +9,7 @@ slot has three parts:
 static   The shape is known: the slot lies at the reader.            n + 8 + 8 bytes for n bytes of payload
          The writer puts the payload, then the signal. The reader uses it in place, then gives the credit back.
 dynamic  The shape varies: the payload stays at the writer.          n + m + 8 bytes, m = 24 + 8 · dimensions
-         The writer puts dtype and shape, then the signal. The reader fetches the payload, then gives the credit back.
+         The writer puts dtype and shape, then the signal: m bytes. The reader fetches the payload, then returns credit.
 
 MPI does not keep the order of puts, so a flush stands between payload and signal. While a put arrives, an ordinary read
 may see anything; so signals and credits are read by atomic operations. Source: Xue et al., arXiv 1805.08430.
@@ -112,7 +112,7 @@ class Channel:
         self.sent[name] += WORD
 
     def wait(self, name, part, what):
-        """Poll this rank's own signal or credit until it is as high as its count."""
+        """Read the signal or credit on this rank again and again, until it has reached ``count[name]``."""
         seen, end = np.zeros(1, np.int64), time.monotonic() + self.timeout
         while seen[0] < self.count[name]:
             if time.monotonic() > end:

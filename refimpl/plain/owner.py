@@ -3,9 +3,9 @@
     record    the numbers of the workers, one for each pull answered and for each push received. A worker pulls and
               pushes in turns, and pulls once more at the end, so the numbers alone tell which entries are pulls
 
-The parameters are a function of the records: the same entries give the same bits again (``refimpl.plain.replay``). Row
-r of a sparse variable lies on owner r mod N. Variable number i, if it is dense, lies on owner i mod N. The staleness of
-a row, or of a dense variable, is the number of its updates since the worker pulled it.
+The parameters are a function of the records: the same entries give the same bits again (``replay``). Each of N ranks
+is an owner and a worker. Row r of a sparse variable lies on owner r mod N, and dense variable number i on owner i mod
+N. The staleness of a row, or of a dense variable, is the number of its updates since the worker pulled it.
 
 The consistency says which n pushes an update applies. Their gradients are corrected and added up by a tree whose leaf i
 is push i. The optimizer gets the sum times N / n, which is the mean over the examples of n workers. With n = N this is

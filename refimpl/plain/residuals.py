@@ -52,7 +52,7 @@ class MomentumCorrection:
         self.velocity, self.kept = {}, {}
 
     def encode(self, codec, name, unit, gradient):
-        """Return the message of a unit's gradient. codec: TopK, with the epoch's k."""
+        """Return the message of a unit's gradient. codec: a TopK, whose k may differ from step to step."""
         at, nothing = (name, unit), np.zeros_like(gradient)
         u = self.momentum * self.velocity.get(at, nothing) + gradient
         v = self.kept.get(at, nothing) + u

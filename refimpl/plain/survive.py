@@ -1,7 +1,7 @@
 """A rank dies, and the answer does not change: the others go on without it and end with the same bits.
 
     step       every rank does a step of the hybrid training. Then it sends its partner, the next rank, a copy of what
-               it alone keeps: its rows with their optimizer slots, and the state of its microbatches
+               it alone keeps: its rows with their optimizer arrays, and the state of its microbatches
     agree      the living ranks agree whether everybody finished; only then does the step count
     recover    otherwise the living form a smaller communicator, deal rows and microbatches anew, take the dead rank's
                from its partner, and do the step again
@@ -29,8 +29,8 @@ from refimpl.plain.hybrid import Hybrid, Options
 
 
 def arrays_of(training, sparse):
-    """Return (variable, slot) -> array of all sparse or all dense variables; the slot "" holds the values."""
-    return {(v.name, slot): array for v in training.variables if v.sparse == sparse for slot, array in
+    """Return (variable, kind) -> array of all sparse or all dense variables; the kind "" is for the values."""
+    return {(v.name, kind): array for v in training.variables if v.sparse == sparse for kind, array in
             {"": training.strategies[v.name].values, **training.optimizer.state[v.name]}.items()}
 
 
@@ -52,11 +52,11 @@ def restore(training, dense, shares):
     """Fill a new training. dense: arrays of the old one, the same on all ranks.  shares: those of all old ranks."""
     for key, array in arrays_of(training, sparse=False).items():
         array[...] = dense[key]
-    for (name, slot), array in arrays_of(training, sparse=True).items():
+    for (name, kind), array in arrays_of(training, sparse=True).items():
         own = training.strategies[name].own
         for rows, arrays, _ in shares:
             here = np.isin(rows[name], own)
-            array[np.searchsorted(own, rows[name][here])] = arrays[name, slot][here]
+            array[np.searchsorted(own, rows[name][here])] = arrays[name, kind][here]
     mine = range(training.worker.first, training.worker.stop)
     training.worker.carried = {v: state for _, _, states in shares for v, state in states.items() if v in mine}
 

@@ -10,9 +10,9 @@ Sequential minimal optimisation changes two weights at a time, so that the sum s
 
 the pair is ``up``, the sample of smallest F whose α y can grow, and ``low``, the one of largest F whose α y can shrink.
 The weights are optimal when the gap F_low - F_up is at most 2 τ. Most samples end with α = 0 or C and stay there. Such
-a sample can be ``up`` only, or ``low`` only. If its F shows that it cannot be this one now, it is eliminated: nobody
-computes its F any more. That is a guess. So at the end the F of the eliminated is reconstructed from all weights above
-0, and the training goes on if the gap is open.
+a sample can become only one end, ``up`` or ``low``. If its F shows that it cannot be chosen as this end now, it is
+eliminated: nobody computes its F any more. That is a guess. So at the end the F of the eliminated is reconstructed from
+all weights above 0, and the training goes on if the gap is open.
 
 Every number is computed as one rank would compute it, and ties go to the sample that comes first. So the weights have
 the same bits on any number of ranks. Source: Vishnu et al., arXiv 1406.5161; Keerthi et al. 2001 for the pair.
@@ -30,7 +30,7 @@ from refimpl.plain.messages import Messages
 
 
 class SupportVectors:
-    """This rank's samples and their weights: samples rank, rank + N, rank + 2 N, … of N ranks. Local to make.
+    """This rank's samples and their weights. Of N ranks, rank r keeps samples r, r + N, r + 2 N, … Local to make.
 
     rows: (n, width) float64, all samples.  labels: (n,) of +1 and -1.  period: iterations between two eliminations.
     """
@@ -67,7 +67,7 @@ class SupportVectors:
         return (up, int(i)), (-low, int(j))
 
     def share(self, chosen):
-        """Return (α, y, x) of the samples that ``chosen`` marks on their ranks, in the order of all. Collective."""
+        """Return (α, y, x) of the samples that ``chosen`` marks on all ranks, in the order of ``ids``. Collective."""
         whole = np.column_stack([self.ids, self.alpha, self.y, self.rows])[chosen]
         everybody = np.concatenate(self.messages.gather(whole, "rows"))
         everybody = everybody[np.argsort(everybody[:, 0])]

@@ -1,8 +1,9 @@
 """A training whose gradients are given, with one method for each decision: accumulate, add up, clip, update, resume.
 
 A rank may compute gradients in several micro-steps before one update; these form a window. For each window: add up this
-rank's gradients; add up those of all ranks (``sums``); clip by the norm; update every variable. A known mistake is this
-class with one method replaced.
+rank's gradients; add up those of all ranks (``sums``); clip by the norm; update every variable. The manifest
+(``semantics``) says how an implementation defines each decision. A known mistake is this class with one method
+replaced.
 """
 
 from copy import deepcopy
@@ -55,7 +56,7 @@ class Updates(Sums):
         return {v.name: self.added([step[v.name] for step in window], divisor) for v in task.variables}
 
     def micro_steps(self, task, count):
-        """Return by what the sum of ``count`` micro-steps is divided, beside the loss scale."""
+        """Return the number by which the sum of ``count`` micro-steps is divided. (The loss scale divides it, too.)"""
         count = task.window if self.semantics.partial == "applied-by-window" else count
         return count if self.semantics.window == "average" else 1
 
@@ -113,7 +114,7 @@ class Updates(Sums):
                                            self.clock + 1)
 
     def placed(self, task, gradient, p):
-        """Return (places in p, gradient of these places). All of p, if rows that no rank touched are updated, too."""
+        """Return (places in p, gradient of these places). The places are all of p if other rows are updated, too."""
         if not isinstance(gradient, tuple):
             return ..., gradient
         if not self.semantics.updates_every_row(task.optimizer):
