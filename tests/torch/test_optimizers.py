@@ -8,13 +8,15 @@ from functools import partial
 
 import pytest
 import torch
+from mpi4py import MPI
 from plain_loop import hold_to_plain_loop, losses_of
 from test_own_parameters import Network, data, made
 from toy_modules import data_of, module_of, squared
 from torch.optim import lr_scheduler as schedulers
 
-from refimpl import Options
+from refimpl import Options, train
 from refimpl.torch import TorchModel
+from refimpl.transport import CollectiveError
 
 RATE = 0.05
 TABLES = ["items.weight", "tags.weight"]
@@ -89,6 +91,21 @@ def test_groups_that_are_refused(change, said):
     module = made(Network)
     with pytest.raises(ValueError, match=said):
         TorchModel(module, squared, groups=change(grouped(module)))
+
+
+def test_a_resumed_training_has_the_groups_of_its_checkpoint(tmp_path):
+    def trained(steps, lr, **how):
+        module = made(Network)
+        groups = [{**grouped(module)[0], "lr": lr}, *grouped(module)[1:]]
+        options = Options(optimizer="adamw", learning_rate=RATE, steps=steps)
+        return train(TorchModel(module, squared, groups=groups), data(), options=options, comm=MPI.COMM_SELF, **how)
+
+    trained(2, 0.2, output=tmp_path)
+    with pytest.raises(CollectiveError, match=r"learning_rate of parameter groups was {'items.weight': 0.2.* is now "
+                                              r"{'items.weight': 0.1.*change=\['learning_rate'\]"):
+        trained(4, 0.1, resume=tmp_path)
+    assert trained(4, 0.1, resume=tmp_path, change=["learning_rate"]).steps == 4
+    assert trained(4, 0.2, resume=tmp_path).parameters_sha256 == trained(4, 0.2).parameters_sha256
 
 
 class Scheduled:

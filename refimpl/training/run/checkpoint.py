@@ -12,6 +12,7 @@ from pathlib import Path
 from safetensors import safe_open
 
 from kernels.update import OPTIMIZERS
+from models import STATISTIC_RATE
 from refimpl.gradients.codecs import IDENTITY
 from refimpl.plan.codecs import codecs_of, encoded
 from refimpl.plan.plan import SYNCHRONOUS, Plan
@@ -82,7 +83,8 @@ def _manifest(trainer, describe, digest="0" * 64, size=0, holds=(), search=None)
         format=FORMAT, step=trainer.step, arrays=path_of("", trainer.step, "safetensors").name, bytes=size,
         sha256=digest, holds=dict(holds), describe=describe, options=trainer.options.to_json(),
         microbatches=trainer.data.microbatches, data=trainer.data.fingerprint,
-        variables=_kinds(trainer.model.variables), blocks=_blocks(trainer.model.variables), search=search)
+        variables=_kinds(trainer.model.variables), blocks=_blocks(trainer.model.variables),
+        own=_own(trainer.model.variables), search=search)
 
 
 def check_saveable(trainer, describe: dict):
@@ -98,6 +100,13 @@ def _blocks(variables) -> dict | None:
     return {v.name: v.blocks for v in variables if v.blocks > 1} or None
 
 
+def _own(variables) -> dict | None:
+    usual = None, STATISTIC_RATE  # of running statistics
+    found = {v.name: {name: float(value) for name in ("learning_rate", "weight_decay")
+                      if (value := getattr(v, name)) not in usual[:1 + v.statistic]} for v in variables}
+    return {name: numbers for name, numbers in found.items() if numbers} or None
+
+
 def read_parameters(directory: Path) -> dict:
     """Return name -> whole value of each variable in the newest checkpoint of a directory. Local.
 
@@ -110,6 +119,7 @@ def read_parameters(directory: Path) -> dict:
 
 CHANGEABLE = ("learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay")
 """Options that may be others from the checkpoint on, if that is asked for."""
+OF_GROUPS = " of parameter groups"
 
 
 def check_fits(manifest: Manifest, trainer, change=()):
@@ -131,9 +141,14 @@ def check_fits(manifest: Manifest, trainer, change=()):
               ("data", manifest.data, trainer.data.fingerprint),
               ("variables", manifest.variables, _kinds(trainer.model.variables)),
               ("the number of column blocks", manifest.blocks, _blocks(trainer.model.variables))]
+    for name in ("learning_rate", "weight_decay"):
+        if name not in change:
+            both = (manifest.own or {}, _own(trainer.model.variables) or {})
+            pairs.append((f"{name}{OF_GROUPS}", *({v: own[name] for v, own in each.items() if name in own}
+                                                  for each in both)))
     differing = {name: f"{name} was {was!s:.80} and is now {now!s:.80}" for name, was, now in pairs if was != now}
     if differing:
-        may = [name for name in differing if name in CHANGEABLE]
+        may = [name for name in CHANGEABLE if name in differing or f"{name}{OF_GROUPS}" in differing]
         raise ValueError("the checkpoint is of another training: " + "; ".join(differing.values())
                          + ". Leave these options out to take the checkpoint's"
                          + f"; to go on with others, say train(..., change={may})" * bool(may))

@@ -40,6 +40,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ``whole.key_of_array``) -> dtype and shape, as ``kind_of`` says them.  variables: name -> the same.
     describe: what model and data are.  options: of the training.  data: fingerprint.
     blocks: variable -> how many column blocks it is computed in, of those with more than one.
+    own: variable -> its own learning rate and weight decay, of those that do not take the options'.
     search: of a partition search that is on, see ``PartitionTrials.state``.
     """
 
@@ -55,6 +56,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     data: str
     variables: dict[str, str]
     blocks: dict[str, int] | None = None
+    own: dict[str, dict[str, float]] | None = None
     search: dict | None = None
 
 
