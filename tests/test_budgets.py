@@ -21,7 +21,7 @@ BUDGETS = {
     "refimpl/collectives": 4898,
     "refimpl/conformance": 8057,
     "refimpl/enclosure": 1066,
-    "refimpl/experiments": 7480,
+    "refimpl/experiments": 7478,
     "refimpl/gradients": 1226,
     "refimpl/jax": 440,
     "refimpl/notebook": 1794,
@@ -32,7 +32,7 @@ BUDGETS = {
     "refimpl/strategies": 1701,
     "refimpl/svm": 164,
     "refimpl/torch": 2140,
-    "refimpl/training": 7824,
+    "refimpl/training": 7823,
     "refimpl/transport": 4101,
     "tests": 45273,
 }

@@ -33,20 +33,19 @@ def update_shards(options, number: int, reduced: list[ReducedGradient], scale: f
     def rate(base):
         return rate_of(number, base=base * scaled, rate=options.rate, warmup=options.warmup, steps=options.rate_steps)
 
-    trained = [piece for piece in reduced if not piece.shard.variable.statistic]
-    rates = {id(piece.shard.variable): rate(piece.shard.variable.rate_in(options)) for piece in trained}
-    steps = [_step(options, piece, scale, microbatches, unscale) for piece in trained]
+    steps = [_step(options, piece, scale, microbatches, unscale) for piece in reduced
+             if not piece.shard.variable.statistic]
     name, told = options.optimizer, options.optimizer_options
     if name in LAYERWISE:
         name, told, steps = elementwise(options, number, steps, norms_of, variables)
-    for s in steps:
-        if s.ids is not None:
-            update_rows(name, s.values, s.state, s.ids, s.gradient, rates[id(s.variable)], step=number + 1,
-                        scale=s.scale, decay=s.decay, **told)
-    for each in dict.fromkeys(rates.values()):
-        dense = [(s.values, s.state, s.gradient, s.scale, s.decay) for s in steps
-                 if s.ids is None and rates[id(s.variable)] == each]
-        update_dense_each(name, dense, each, step=number + 1, **told)
+    for base in dict.fromkeys(s.variable.rate_in(options) for s in steps):
+        now, alike = rate(base), [s for s in steps if s.variable.rate_in(options) == base]
+        for s in alike:
+            if s.ids is not None:
+                update_rows(name, s.values, s.state, s.ids, s.gradient, now, step=number + 1, scale=s.scale,
+                            decay=s.decay, **told)
+        dense = [(s.values, s.state, s.gradient, s.scale, s.decay) for s in alike if s.ids is None]
+        update_dense_each(name, dense, now, step=number + 1, **told)
     move_statistics(reduced, options)
     return rate(options.learning_rate)
 

@@ -74,9 +74,9 @@ def gpt2():
 class Tagger(nn.Module):
     """Return a score of each tag for each word."""
 
-    def __init__(self, sparse=True):
+    def __init__(self):
         super().__init__()
-        self.words, self.letters = nn.Embedding(WORDS, 64, sparse=sparse), nn.EmbeddingBag(LETTERS, 16)
+        self.words, self.letters = nn.Embedding(WORDS, 64, sparse=True), nn.EmbeddingBag(LETTERS, 16)
         self.lstm, self.tags = nn.LSTM(80, 64, batch_first=True, bidirectional=True), nn.Linear(128, TAGS)
 
     def forward(self, texts):

@@ -11,7 +11,7 @@ torch DDP (gloo):   sparse gradients of nn.Embedding(sparse=True), but dense one
 Both do equally many steps, and must train alike: their losses are compared (``deviation``).
 """
 
-import importlib
+from importlib.util import find_spec
 
 from refimpl.experiments.bench.job import measure
 from refimpl.experiments.bench.timing import grouped
@@ -45,12 +45,10 @@ def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bo
     """
     try:
         import refimpl.torch  # noqa: F401
-
-        for package in PACKAGES if foreign else ():
-            importlib.import_module(package)
     except ModuleNotFoundError as problem:
-        told = ", which is among the extras: pip install -e '.[foreign]'" if foreign else ""
-        raise ValueError(f"bench torch: {problem}{told}") from problem
+        raise ValueError(f"bench torch: {problem}") from problem
+    if foreign and (missing := [package for package in PACKAGES if find_spec(package) is None]):
+        raise ValueError(f"bench torch --foreign needs {', '.join(missing)}: pip install -e '.[foreign]'")
     wanted = {"works": list(FOREIGN if foreign else WORKS), "where": "-quick" if quick else "-cluster" * cluster,
               "small": quick, **(QUICK if quick else {"seconds": seconds, "rounds": rounds})}
     setting = (CLUSTER if cluster else MACHINE) | ({"machines" if cluster else "ranks": 2} if quick else {})
