@@ -26,7 +26,7 @@ BUDGETS = {
     "refimpl/jax": 440,
     "refimpl/notebook": 1794,
     "refimpl/pictures": 2054,
-    "refimpl/plain": 4299,
+    "refimpl/plain": 4300,
     "refimpl/plan": 2868,
     "refimpl/server": 759,
     "refimpl/strategies": 1701,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 2140,
     "refimpl/training": 7823,
     "refimpl/transport": 4101,
-    "tests": 45273,
+    "tests": 45274,
 }
 
 

@@ -46,7 +46,7 @@ def draw_row_factors(adapters: dict[str, object], ranks: int = 4) -> Picture:
         axes.set_ylim(bottom=0)
         axes.set_xticks(range(1, ranks + 1))
         figure.legend(loc="outside lower center", ncols=len(found))
-        alt = (f"How many times too large rows come back that 1 to {ranks} ranks pushed: " + "; ".join(
+        alt = (f"How many times too large the returned rows are, if 1 to {ranks} ranks pushed them: " + "; ".join(
             f"{title}, {' '.join(f'{r:.4g}' for ratios in factors.values() for r in ratios)}"
             for title, factors in found.items()))
         rows = [[pushes, *(" ".join(f"{r:.4g}" for r in factors.get(pushes, [])) for factors in found.values())]

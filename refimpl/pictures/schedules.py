@@ -101,7 +101,7 @@ def plot_sent(schedules_of: dict, ranks) -> Picture:
         axes.set_xticks(ranks)
         axes.set_ylim(0)
         axes.legend()
-        return picture_of(figure, "Bytes that the busiest rank sends or is sent, over the number of ranks, beside the "
+        return picture_of(figure, "Bytes that the busiest rank sends or receives, over the number of ranks, beside the "
                           "lower bound", table(("ranks", *ranks), rows))
 
 

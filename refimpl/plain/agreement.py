@@ -46,7 +46,7 @@ def missing(comm, seconds=1.0):
     others = [rank for rank in range(comm.size) if rank != comm.rank]
     answers = {rank: comm.Irecv(NOTHING, rank, HERE) for rank in others}
     for rank in others:
-        comm.Send(NOTHING, rank, CALL)  # an empty message: MPI sends it before it is received
+        comm.Send(NOTHING, rank, CALL)  # an empty message: Send does not wait for its receiver
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         answer_roll_calls(comm)

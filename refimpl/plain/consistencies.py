@@ -95,7 +95,7 @@ class Backup(Asynchronous):
 CONSISTENCIES = {"synchronous": (Backup, "", 0, 0), "asynchronous": (Asynchronous, "", 0, 0),
                  "bounded": (Bounded, ":S", 0, math.inf), "snapshot": (Snapshot, ":S", 0, math.inf),
                  "softsync": (Softsync, ":n", 1, 0), "backup": (Backup, ":B", 0, -1)}
-"""Name -> (class, parameter, its smallest value, its largest value - N). B of backup:B is at most N - 1: -1 + N."""
+"""Name -> (class, parameter, its smallest value, its largest value minus N). For backup:B the largest is N - 1."""
 
 DECENTRALISED = {"easgd": ":PERIOD", "gossip": "", "local": ":E"}
 """The ways to train without a server (``decentralised``): name -> parameter."""

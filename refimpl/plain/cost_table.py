@@ -12,12 +12,12 @@
 
 For dense variables both ways need equally many bytes, but with the server one machine carries most of them. For sparse
 variables and L = 1, allgather sends M / 2 times as many bytes as the server. The server also sends fewer bytes than an
-allreduce of all rows, as long as α < 1. That is why the hybrid uses both ways. Without barriers each worker pulls α w
-and pushes α w by itself, as with L = 1.
+allreduce of all rows, as long as α < 1. That is why the hybrid uses both ways. Without barriers the workers of a
+machine share nothing: each pulls α w and pushes α w, as with L = 1.
 
-The table assumes that touched rows are spread evenly over the servers, and that the microbatches of a worker (with
-local aggregation those of a machine) form one node of the tree. Tests compare it with the exact bytes of plans
-(``refimpl.plan.cost``). refimpl does not choose strategies by this table, but by the exact bytes and predicted seconds.
+The table assumes that touched rows are spread evenly over the servers, and that each worker (with local aggregation
+each machine) pushes one sum of its gradients. Tests compare it with the exact bytes of plans (``refimpl.plan.cost``).
+refimpl does not choose strategies by this table, but by the exact bytes and predicted seconds.
 Source: docs/paper.md, Bytes.
 
     python -m refimpl.plain.cost_table

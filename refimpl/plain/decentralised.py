@@ -10,9 +10,9 @@ alone decides which replicas are averaged, so the same number of ranks gives the
 average at every PERIOD-th step only; the other steps are step(x_i). Only values are averaged: the state of an optimizer
 stays with its replica (``own_replica``).
 
-A function takes one replica x, of any shape, or all replicas stacked along a new first axis. ``total`` adds up the
-replicas in tree order, one leaf for each: it is ``stacked`` if all replicas are here, ``over(messages)`` if each is
-on a rank. Scalars are rounded to the dtype of x. Each operation rounds once, in the order of the lines above.
+The functions take one replica x, of any shape, or all replicas stacked along a new first axis. ``total`` adds up the
+replicas in tree order, one leaf for each: it is ``stacked`` if one process has all of them, ``over(messages)`` if each
+rank has one. Scalars are rounded to the dtype of x. Each operation rounds once, in the order of the lines above.
 
     mpirun -n 4 python -m refimpl.plain.decentralised
 """

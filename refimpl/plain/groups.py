@@ -64,8 +64,9 @@ class Group:
 
 
 def one_round(group, model, cut, dense, batch):
-    """Return (loss, gradients of this member's microbatch, layer -> all members' (input, gradient of z)). Collective.
+    """Take this member's microbatch forwards and backwards; return (loss, gradients, kept). Collective.
 
+    gradients: of the layers that are not cut.  kept: cut layer -> all members' (input x, gradient of x Wᵀ + b).
     model: a ``models.fully_connected.Sharded``; its first connected layers are ``cut``.
     dense: {name: value}; of a layer that is cut, this member's part.
     """

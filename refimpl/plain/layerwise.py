@@ -101,7 +101,7 @@ class Layerwise(Optimizer):
 
 
 class RateInside(Momentum):
-    """v = mu v (rate / the last rate) + rate g;  w -= v.  corrected: whether the fraction is there."""
+    """v = mu v (rate / the last rate) + rate g;  w -= v.  corrected: False leaves out the factor in brackets."""
 
     def __init__(self, mu, corrected):
         super().__init__(mu)

@@ -9,8 +9,8 @@
     adamw      p -= rate decay p, then adam
     adam-hat   p -= (rate sqrt(1 - beta2^t) / (1 - beta1^t) m) / (sqrt(v) + epsilon)         Kingma and Ba, section 2
 
-Weight decay adds decay p to g first, except in adamw. Each operation rounds once, in the dtype of the parameter, and
-each scalar, computed in float64, once to this dtype. Rows that are not updated keep their values and their state.
+Weight decay adds decay p to g first, except in adamw. Scalars are computed in float64 and rounded once to the dtype of
+the parameter. In this dtype each operation rounds once. Rows that are not updated keep their values and their state.
 """
 
 import math

@@ -48,7 +48,7 @@ class Server:
         answers = [self.values[np.searchsorted(self.own, some)] for some in wanted]  # searchsorted: own[i] -> i
         arrived = self.messages.exchange(answers, "pull rows")
         pulled = np.empty((len(rows), *self.values.shape[1:]), self.values.dtype)
-        for rank, some in enumerate(arrived):  # each owner's rows, to where they were asked for
+        for rank, some in enumerate(arrived):  # put each owner's rows where they were asked for
             pulled[self.owner_of(rows) == rank] = some
         return pulled
 

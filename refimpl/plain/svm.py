@@ -85,7 +85,7 @@ class SupportVectors:
         self.error[self.active] += step * near - step * far
         self.evaluations += len(near) + len(far)
         for number, old, label, sign, limit in ((i, a, y, 1, room[0]), (j, b, z, -1, room[1])):
-            end = self.c if sign * label > 0 else 0.0
+            end = self.c if sign * label > 0 else 0.0  # a weight that uses all its room ends exactly here
             self.alpha[self.ids == number] = end if step == limit else old + sign * label * step
         self.iterations += 1
 

@@ -24,7 +24,7 @@ def describe(chosen: Chosen, width: int | None = None) -> str:
     lines = [f"plan {chosen.plan.architecture}: {headline(chosen)}"]
     if chosen.plan.architecture == "auto":
         lines.append("  rule: each variable gets the strategy that makes the predicted step clearly shorter, given the "
-                     "others")
+                     "strategies of the others")
     for f in chosen.forecasts:
         if f.sparse:
             lines.append(f"  {f.variable} (sparse, α {f.alpha:.3g}, {f.nbytes / 1e6:.3g} MB): {f.strategy}; {f.reason}")

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "docs" / "site"))
 contents, commands = importlib.import_module("contents"), importlib.import_module("commands")
 QUESTION = "# 4. The hybrid\n\n*Which way suits\nit?*"
-TAKES = "*About 35 minutes. First: [notebook 1](1_adding_up.ipynb),\n[2](2_parameter_server.ipynb).*"
+TAKES = "*About 35 minutes. Read first: [notebook 1](1_adding_up.ipynb),\n[2](2_parameter_server.ipynb).*"
 
 
 @pytest.fixture
@@ -34,7 +34,8 @@ def lesson(tmp_path, monkeypatch):
 @pytest.mark.parametrize("between", ["\n", "\n\n"])
 def test_a_card_says_how_long_a_lesson_takes(lesson, between):
     card = contents.card(lesson("4_hybrid", f"{QUESTION}{between}{TAKES}\n\nMore.\n"))
-    assert "\n\nWhich way suits\nit?\n:::{card-footer}\nAbout 35 minutes. First: notebook 1,\n2.\n:::\n::::" in card
+    footer = ":::{card-footer}\nAbout 35 minutes. Read first: notebook 1,\n2.\n:::\n::::"
+    assert f"\n\nWhich way suits\nit?\n{footer}" in card
 
 
 def test_a_lesson_that_does_not_say_has_no_badge(lesson):

@@ -16,7 +16,7 @@ NOTATION = Path(__file__).with_name("notation.txt").read_text().strip()
 PROSE_WIDTH = 120
 WORDS_A_MINUTE, LINES_A_MINUTE, MINUTES_A_SOURCE, MINUTES_AN_EXERCISE = 150, 10, 2, 4
 """As a student reads. A source is a whole file of the project, of which the lesson names what to look at."""
-SAID = re.compile(r"(?m)^\*About (\d+) minutes\. First: .+\.\*$")
+SAID = re.compile(r"(?m)^\*About (\d+) minutes\. Read first: .+\.\*$")
 OF_A_MACHINE = re.compile(r"(?<![\w.])/(?:tmp|home|root|work|usr)/|0x[0-9a-f]{8,}")
 
 

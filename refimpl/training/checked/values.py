@@ -96,7 +96,7 @@ def _check_ids(what, ids, variable):
     if ids.size == 0:
         return
     if (ids[1:] <= ids[:-1]).any():
-        raise ValueError(f"{what} must be sorted and unique; np.unique does both, aggregate_rows for a gradient")
+        raise ValueError(f"{what} must be sorted and unique: use np.unique, and for a gradient aggregate_rows")
     rows = variable.shape[0]
     for bad in (int(ids[0]), int(ids[-1])):
         if not 0 <= bad < rows:
