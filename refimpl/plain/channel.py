@@ -117,7 +117,7 @@ class Channel:
         while seen[0] < self.count[name]:
             if time.monotonic() > end:
                 raise TimeoutError(f"rank {self.rank} waited {self.timeout:g} s for {what}")
-            self.window.Fetch_and_op(seen, seen, self.rank, self.offsets[name] + part, MPI.NO_OP)
+            self.window.Fetch_and_op(seen, seen, self.rank, self.offsets[name] + part, MPI.NO_OP)  # an atomic read
             self.window.Flush(self.rank)  # with Flush_local some MPI libraries never see the other side's put
         self.window.Sync()
 

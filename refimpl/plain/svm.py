@@ -63,7 +63,7 @@ class SupportVectors:
             best = errors.argmin() if len(errors) else None  # the first one of equals
             found.append([errors[best], self.ids[best]] if len(errors) and errors[best] < np.inf else [np.inf, -1])
         everybody = np.array(self.messages.gather(np.array(found), "pairs"))
-        (up, i), (low, j) = (min(map(tuple, everybody[:, k])) for k in (0, 1))
+        (up, i), (low, j) = (min(map(tuple, everybody[:, k])) for k in (0, 1))  # of equal errors the first sample
         return (up, int(i)), (-low, int(j))
 
     def share(self, chosen):
@@ -77,7 +77,7 @@ class SupportVectors:
         """Take from α y of ``low`` and add to α y of ``up``: the best step within [0, C]. Update F. Collective."""
         (f_up, i), (f_low, j) = up, low
         pair = self.share((self.ids == i) | (self.ids == j))
-        (a, y, x), (b, z, w) = pair if i < j else pair[::-1]
+        (a, y, x), (b, z, w) = pair if i < j else pair[::-1]  # weight, label and sample of ``up``, then of ``low``
         curvature = 2 - 2 * self.kernel(x, w[None])[0]  # K(x, x) + K(w, w) - 2 K(x, w)
         room = self.c - a if y > 0 else a, b if z > 0 else self.c - b  # how far each weight can move
         step = min((f_low - f_up) / max(curvature, 1e-12), *room)
