@@ -76,12 +76,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def train(*arguments, ranks):
-    """Train on ranks; return (status, stdout, the lines of stderr that are errors)."""
-    job = launch(ranks, ["-m", "refimpl", "train", *map(str, arguments)], timeout=120, capture=True)
-    return job.returncode, job.stdout, [line for line in job.stderr.splitlines() if line.startswith("refimpl: error: ")]
-
-
 def test_it_trains_on_1_and_2_ranks_and_a_checkpoint_knows_both_names(folder, capsys):
     assert main(["train", *OWN, *SHORT, "--output", "alone"]) == 0
     said = capsys.readouterr().out
@@ -92,8 +86,8 @@ def test_it_trains_on_1_and_2_ranks_and_a_checkpoint_knows_both_names(folder, ca
     options = Options(steps=6).to_json()
     assert config["options"] == options, "the defaults are those of Python"
     assert {name: options[name] for name in ("optimizer", "learning_rate")}.items() <= DEFAULTS.items()
-    status, _, errors = train(*OWN, *SHORT, "--steps", 4, "--output", "half", ranks=2)
-    assert status == 0, errors
+    job = launch(2, ["-m", "refimpl", "train", *OWN, *SHORT, "--steps", "4", "--output", "half"], 120, capture=True)
+    assert job.returncode == 0, job.stderr
     for who in ([], ["--model", "ratings:Ratings"]):
         assert main(["train", "--resume", "half", *who, "--steps", "6", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["parameters_sha256"] == digest
@@ -155,14 +149,11 @@ def test_refusals_name_culprit_and_remedy(folder, capsys, arguments, words):
     assert words in capsys.readouterr().err
 
 
-def test_a_refusal_is_one_message_on_every_rank(folder):
-    status, _, errors = train("--model", "ratings:Half", *OWN[2:], "--no-output", ranks=3)
-    assert status == 1 and len(errors) == 3 and len(set(errors)) == 1 and "ratings:Half is no model" in errors[0]
-
-
-def test_what_it_lacks_itself_is_told_as_python_tells_it(folder):
-    job = launch(1, ["-m", "refimpl", "train", "--model", "lacking:Model", *OWN[2:]], timeout=60, capture=True)
-    assert job.returncode != 0 and "No module named 'no_such_library'" in job.stderr and "lacking.py" in job.stderr
+def test_what_it_lacks_itself_is_told_as_python_tells_it(folder, monkeypatch, capsys):
+    monkeypatch.setattr("refimpl.cli.end_job", lambda status: status)
+    assert main(["train", "--model", "lacking:Model", *OWN[2:]]) == 1
+    said = capsys.readouterr().err
+    assert "No module named 'no_such_library'" in said and "lacking.py" in said
 
 
 def test_neither_a_model_nor_a_run_to_resume(capsys):

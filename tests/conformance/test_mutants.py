@@ -26,6 +26,7 @@ def test_the_page_shows_the_bugs_beside_the_right_lines():
 
 
 @pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.kind != "mesh"][::7], ids=lambda m: f"{m.bug} {m.words}")
+@pytest.mark.thorough("7 ", "18 ", "28 ")
 def test_a_planted_bug_is_seen_and_named(mutant):
     row = run.run_mutant(mutant, 1 if mutant.kind == "owner" else 3)  # their scripts are the same for any number
     assert row["killed"] and row["named"], row["diagnosis"]
@@ -42,6 +43,7 @@ def test_the_suite_itself_is_not_weak():
 
 
 @pytest.mark.parametrize("number", range(4))
+@pytest.mark.thorough("0", "1")
 def test_nobody_is_accused_who_is_right(number):
     assert run.accusations(number) == []
 

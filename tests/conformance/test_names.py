@@ -220,7 +220,7 @@ PLANTED = (
 
 
 @pytest.mark.parametrize("code, make, names", PLANTED, ids=[code for code, *_ in PLANTED])
-@pytest.mark.thorough("view", "live", "partly", "each", "shard", "rate-twice", "slots", "remainder", "places", "offsets",
+@pytest.mark.thorough("view", "partly", "each", "shard", "rate-twice", "slots", "remainder", "places", "offsets",
                       "padding", "holders", "absent")
 def test_a_kind_of_mistake_is_named(code, make, names):
     found = said(make, names)

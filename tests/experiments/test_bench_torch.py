@@ -19,6 +19,7 @@ from refimpl.training.options import Options  # noqa: E402
 from refimpl.training.trainer import Trainer  # noqa: E402
 
 
+@pytest.mark.thorough
 def test_the_race_is_run_and_told(monkeypatch):
     """One work with a table; that the others' sides train alike: below."""
     for work in ("recommender", "cnn"):

@@ -7,7 +7,7 @@ import pytest
 from refimpl.cli import main
 from refimpl.experiments.channel import PARTS, sweep
 
-SMALL = [8, 1 << 16]
+SMALL = [1 << 16]
 
 
 def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
@@ -20,6 +20,7 @@ def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
     assert all(way in (tmp_path / "out" / "channel-machine.svg").read_text() for way in PARTS["machine"])
 
 
+@pytest.mark.thorough
 def test_a_step_sends_as_many_tensors_as_messages(tmp_path):
     """Calls and messages are counted anew in each run: what goes through slots no longer goes through MPI."""
     assert main(["experiment", "channel", "--quick", "--only", "step", "--output", str(tmp_path / "out")]) == 0

@@ -6,12 +6,12 @@ import pytest
 
 from models.registry import workloads_for
 from models.workload import Workload
+from refimpl.cli import main
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.report import Finding, Table, markdown, write_report
 from refimpl.experiments.cells.run import Runner
 from refimpl.experiments.parallax import convergence, everything, partitions, replay_check, sparsity, throughput
 from refimpl.experiments.parallax.study import Context, Summary
-from refimpl.transport.launch import launch
 
 LM, CNN, *_ = workloads_for("throughput")
 
@@ -111,27 +111,39 @@ TINY = Workload("tiny", "lm", dict(vocabulary=300, embedding=4, hidden=8, projec
                 dict(streams=2, window=5))
 
 
-def test_cells_run_on_the_cluster_and_agree(cluster, tmp_path):
-    runner = Runner(tmp_path, "refimpl.experiments.parallax.job", say=lambda text: None)
-    plain = Cell("try", TINY, "hybrid", 2, 2, "1gbit", "real", steps=2, evaluate_every=1, warm=0)
-    cells = [plain, replace(plain, contender="naive ps"),
-             replace(plain, compute="replay", evaluate_every=0, slowdown=2.0),
-             replace(plain, evaluate_every=0, warm=1, options=SEARCH)]
+PLAIN = Cell("try", TINY, "hybrid", 2, 2, "1gbit", "real", steps=2, evaluate_every=1, warm=0)
+
+
+def ran(folder, cells):
+    """Run cells on the cluster; return the result of each."""
+    runner = Runner(folder, "refimpl.experiments.parallax.job", say=lambda text: None)
     found = runner.results(cells)
     assert runner.failed == [] and len(found) == len(cells)
-    real, naive, replayed, searched = (found[c.file] for c in cells)
+    return [found[cell.file] for cell in cells]
+
+
+@pytest.mark.thorough
+def test_cells_run_on_the_cluster_and_agree(cluster, tmp_path):
+    real, naive, searched = ran(tmp_path, [PLAIN, replace(PLAIN, contender="naive ps"),
+                                           replace(PLAIN, evaluate_every=0, warm=1, options=SEARCH)])
     assert real["losses"] == naive["losses"] and real["curve"][1]["step"] == 2
     assert real["parameters"] == naive["parameters"] is not None
     assert searched["search"]["finished"] and searched["search"]["chosen"] >= 1
+
+
+def test_a_replayed_cell_sends_what_its_cards_count_and_is_run_once(cluster, tmp_path):
+    cells = [replace(PLAIN, compute="replay", evaluate_every=0, slowdown=2.0)]
+    replayed, = ran(tmp_path, cells)
     assert len(replayed["step_seconds"]) == 2 and replayed["examples"] == 40 and replayed["parameters"] is None
     sent = sum(sum(counts) for counts in replayed["crossed"]["sent"].values())
     assert sent == sum(sum(counts) for counts in replayed["crossed"]["received"].values()) > 0
     assert sum(out for out, _ in replayed["card"]) >= sent  # headers come on top
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json") if p.parent.name == "try"}
-    Runner(tmp_path, "refimpl.experiments.parallax.job", say=lambda text: None).results(cells)
+    ran(tmp_path, cells)
     assert before == {p: p.stat().st_mtime_ns for p in before}
 
 
-def test_the_command_refuses_what_it_does_not_know(tmp_path):
-    job = launch(1, ["-m", "refimpl", "experiment", "parallax", "--only", "nothing"], capture=True)
-    assert job.returncode == 2 and "is none of " in job.stderr
+def test_the_command_refuses_what_it_does_not_know(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["experiment", "parallax", "--only", "nothing"])
+    assert end.value.code == 2 and "is none of " in capsys.readouterr().err
