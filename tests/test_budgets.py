@@ -15,7 +15,7 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 5937,
-    "models": 6078,
+    "models": 6080,
     "refimpl/*.py": 194,
     "refimpl/cli": 2673,
     "refimpl/collectives": 4898,
@@ -23,7 +23,7 @@ BUDGETS = {
     "refimpl/enclosure": 1066,
     "refimpl/experiments": 7478,
     "refimpl/gradients": 1226,
-    "refimpl/jax": 440,
+    "refimpl/jax": 793,
     "refimpl/notebook": 1794,
     "refimpl/pictures": 2054,
     "refimpl/plain": 4300,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 2140,
     "refimpl/training": 7823,
     "refimpl/transport": 4101,
-    "tests": 45285,
+    "tests": 45679,
 }
 
 

@@ -3,10 +3,12 @@
     model = JaxModel(loss, parameters)            loss(params, batch) -> the sum of the losses of batch's examples
     result = train(model, data, options=Options(optimizer="adam", learning_rate=0.001), output="runs/mine")
     params = model.load("runs/mine")              the tree of learned parameters
+    LinenModel(loss, variables)                   a module of flax.linen
 
 ``docs/jax.md`` lists what is refused, and why. Nothing else in this project imports this room.
 """
 
+import importlib
 import os
 
 from models.frameworks.installed import require_installed
@@ -19,4 +21,16 @@ from refimpl.jax.arrays import Microbatch
 from refimpl.jax.model import JaxModel
 from refimpl.jax.rows import PulledRows
 
-__all__ = ["JaxModel", "Microbatch", "PulledRows"]
+WITH = {"LinenModel": ("linen", "flax")}
+"""What needs a package of its own: name -> (its file here, the package)."""
+
+__all__ = ["JaxModel", "Microbatch", "PulledRows", *WITH]
+
+
+def __getattr__(name):
+    """Import what needs flax when it is asked for. Local."""
+    if name not in WITH:
+        raise AttributeError(f"refimpl.jax has no {name}; it has {', '.join(__all__)}")
+    file, package = WITH[name]
+    require_installed(package, package, f"refimpl.jax.{name}")
+    return getattr(importlib.import_module(f"refimpl.jax.{file}"), name)

@@ -25,6 +25,19 @@ class Microbatch(NamedTuple):
     state: dict[str, Any]
     key: Any
 
+    @property
+    def training(self) -> bool:
+        """Whether this is a step of a training, not an evaluation: for ``train=``, or ``deterministic=not``. Local."""
+        return self.key is not None
+
+    def rngs(self, *names) -> dict:
+        """Return the random keys that ``module.apply(..., rngs=...)`` of flax takes, {} in evaluation. Local."""
+        return {name: jax.random.fold_in(self.key, i) for i, name in enumerate(names)} if self.training else {}
+
+    def split(self, count: int):
+        """Return keys of so many examples, (count,), for ``jax.vmap``; None in evaluation. Local."""
+        return jax.random.split(self.key, count) if self.training else None
+
 
 @cache
 def one_thread():

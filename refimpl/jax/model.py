@@ -1,14 +1,13 @@
 """``JaxModel``: a loss and a tree of parameters as a model that trains on any number of ranks.
 
-    tree of parameters ─▶ variables           those that ``rows`` names: sparse
-    rows_needed        ─▶ the results of ``rows`` for a batch
+    tree of parameters ─▶ variables           tables: sparse; what the loss changes: statistics
+    rows_needed        ─▶ the results of ``rows`` for a batch, or recorded look-ups
     loss_and_gradients ─▶ jax.value_and_grad of the loss, compiled by jax.jit
     load               ─▶ the tree of learned parameters
 """
 
 import random
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import jax
@@ -18,10 +17,12 @@ import numpy as np
 from kernels import RowGradient, is_numpy
 from models.frameworks.declared import declared
 from models.frameworks.mean import WORDS, is_mean
-from models.frameworks.place import line_of
 from models.frameworks.trees import examples_in
+from refimpl.jax.alone import refuse_other
 from refimpl.jax.arrays import given, one_thread, to_jax, with_key
-from refimpl.jax.parameters import named, variables_of
+from refimpl.jax.explained import explained
+from refimpl.jax.parameters import Parts, as_changed, named, variables_of
+from refimpl.jax.record import Recorder
 from refimpl.jax.rows import PulledRows, padded
 from refimpl.training.run.checkpoint import read_parameters
 
@@ -39,39 +40,55 @@ class JaxModel:
     Raises ValueError, which names what cannot be trained here, and the remedy (docs/jax.md).
     """
 
+    remedy = "Layers take whole arrays: leave it out of rows={...}, so that it is a dense variable, or look it up in " \
+             "the loss. Tables of flax and equinox: LinenModel, NnxModel, EquinoxModel"
+
     def __init__(self, loss, parameters, *, rows=None, initial=None, evaluate=None):
+        leaves, structure = named(parameters)
+        self._begin(loss, Parts(leaves, structure, tuple(rows or ())), rows, evaluate, initial=initial or {})
+
+    def _begin(self, loss, parts, rows, evaluate, **names):
+        """Have the variables of the parts, and functions that are compiled when they are first called.
+
+        names: of variables, further arguments of ``variables_of``.
+        """
         if not callable(loss):
             raise ValueError(f"the loss is {loss!r:.80}: give a function loss(params, batch) -> sum of the losses")
         one_thread()
-        self.rows, self.looked_at = dict(rows or {}), False
-        leaves, self.structure = named(parameters)
-        self.variables = variables_of(leaves, self.rows, dict(initial or {}))
+        self.parts, self.rows, self.looked_at, self.counts = parts, dict(rows or {}), False, evaluate is not None
+        self.variables = variables_of(parts, rows=self.rows, **names)
         self.shapes = {v.name: v.shape for v in self.variables}
-        self.counts = evaluate is not None
         self.loss, self.gradient = loss, self._gradient_of(loss)
         self.total = jax.jit(self._share_of(loss))
         self.evaluation = jax.jit(self._on_tree(evaluate)) if evaluate else self.total
+        self.recorder = Recorder(loss, self._called, parts, [name for name in parts.tables if name not in self.rows])
 
     def rows_needed(self, batch):
         """Return the rows that the batch looks up: table -> (k,) int64 sorted unique row numbers. Local."""
-        if not self.rows:
+        if not self.parts.tables:
             return {}
-        one = with_key(given(batch, True))
-        batch.looked_up = declared(lambda _: {name: rows(one) for name, rows in self.rows.items()}, self.rows, batch)
+        one, batch.looked_up = given(batch, True), {}
+        if self.rows:
+            batch.looked_up = declared(lambda _: {name: rows(with_key(one)) for name, rows in self.rows.items()},
+                                       self.rows, batch)
+        if self.recorder.tables:
+            with self._explained():
+                batch.looked_up |= self.recorder.rows_needed(one)
         return batch.looked_up
 
     def loss_and_gradients(self, dense, rows, batch):
         """Return (loss, gradients) of one microbatch (see ``models.Model``). Local."""
         needed = getattr(batch, "looked_up", None) or self.rows_needed(batch)
         ids, values = {}, {}
-        for name in self.rows:
+        for name in self.parts.tables:
             ids[name], values[name] = padded(needed[name], _on_cpu(rows[name]), self.shapes[name][0])
-        floats = self._floats(dense, values)
-        arguments = to_jax((floats, ids, given(batch, True)))
-        if not self.looked_at:
-            self._look(floats, ids, batch, arguments)
-        with _explained():
-            (loss, state), (by_name, by_row, misses) = self.gradient(*arguments, batch.normaliser)
+        floats, fixed = self._floats(dense, values), self._fixed(dense)
+        arguments = (*to_jax((floats, fixed, ids, given(batch, True))), batch.normaliser)
+        looking, self.looked_at = not self.looked_at, True
+        if looking:
+            self._look(floats, fixed, ids, batch, arguments)
+        with self._explained():
+            (loss, (state, moved)), (by_name, by_row, misses) = self.gradient(*arguments)
         for name, count in misses.items():
             if count:
                 raise ValueError(f"{name} is asked for {int(count)} rows that were not declared, or are none: say "
@@ -79,6 +96,11 @@ class JaxModel:
         gradients = {name: np.asarray(value) for name, value in by_name.items()}
         for name, value in by_row.items():
             gradients[name] = RowGradient(needed[name], np.asarray(value)[:len(needed[name])])
+        if looking:
+            refuse_other(self, loss, gradients, floats[0], arguments[1], needed, rows, arguments[3:])
+        share = examples_in(batch) / batch.normaliser
+        for name in self.parts.moving:
+            gradients[name] = np.asarray(moved.get(name, dense[name]), dense[name].dtype) * share
         _carry_on(batch, state)
         return float(loss), gradients
 
@@ -87,9 +109,10 @@ class JaxModel:
 
         Without ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
         """
-        values = self._floats(dense, {name: _on_cpu(tables[name]) for name in self.rows})
-        with _explained():
-            found, state = self.evaluation(*to_jax((values, dict.fromkeys(self.rows), given(batch, False))))
+        names = self.parts.tables
+        values = self._floats(dense, {name: _on_cpu(tables[name]) for name in names}), self._fixed(dense)
+        with self._explained():
+            found, (state, _) = self.evaluation(*to_jax((*values, dict.fromkeys(names), given(batch, False))))
         _carry_on(batch, state)
         if self.counts:
             return {name: float(value) for name, value in found.items()} if isinstance(found, dict) else found
@@ -108,57 +131,69 @@ class JaxModel:
         found = read_parameters(Path(directory))
         if (shapes := {name: value.shape for name, value in found.items()}) != self.shapes:
             raise ValueError(f"{directory} is a run of other parameters: it has {shapes}, and this model {self.shapes}")
-        return jax.tree.unflatten(self.structure, [found[name] for name in self.shapes])
+        return self.parts.tree(self._fixed(found) | {v.name: found[v.name] for v in self.variables if not v.statistic})
+
+    def _called(self, function, tree, batch):
+        """Return (what function(tree, batch) returns, the state to carry, name -> new value of what it changed)."""
+        result = function(tree, batch)
+        result, state = result if isinstance(result, tuple) and len(result) == 2 else (result, batch.state)
+        if not isinstance(state, dict):
+            raise ValueError(f"the loss returned (sum, {type(state).__name__}): what is carried to the next step must "
+                             "be a dict, name -> array")
+        return result, state, {}
 
     def _on_tree(self, function):
-        """Return function(tree, batch) as a function of arrays by name, which returns (result, state)."""
+        """Return function(tree, batch) as a function of arrays by name, which returns (result, (state, changed))."""
 
-        def call(floats, ids, batch):
+        def call(floats, fixed, ids, batch):
             dense, values, misses = floats
             tables = {name: PulledRows(name, self.shapes[name], ids[name], values[name], misses[name])
                       for name in values}
-            every, batch = dense | tables, with_key(batch)
-            result = function(jax.tree.unflatten(self.structure, [every[name] for name in self.shapes]), batch)
-            result, state = result if isinstance(result, tuple) and len(result) == 2 else (result, batch.state)
-            if not isinstance(state, dict):
-                raise ValueError(f"the loss returned (sum, {type(state).__name__}): what is carried to the next step "
-                                 "must be a dict, name -> array")
-            return result, state
+            result, *more = self._called(function, self.parts.tree(dense | tables | fixed), with_key(batch))
+            return result, tuple(more)
 
         return call
 
     def _share_of(self, loss):
-        """Return the loss as a function of arrays by name that returns (loss / normaliser, state)."""
+        """Return the loss as a function of arrays by name that returns (loss / normaliser, (state, changed))."""
         call = self._on_tree(loss)
 
-        def share(floats, ids, batch, normaliser=1.0):
-            total, state = call(floats, ids, batch)
-            return _checked(total) / normaliser, state
+        def share(floats, fixed, ids, batch, normaliser=1.0):
+            total, more = call(floats, fixed, ids, batch)
+            return _checked(total) / normaliser, more
 
         return share
 
     def _gradient_of(self, loss):
-        """Return a function that computes ((loss / normaliser, state), gradients); it is compiled at its first call."""
+        """Return a function that computes ((loss / normaliser, ...), gradients); it is compiled at its first call."""
         return jax.jit(jax.value_and_grad(self._share_of(loss), has_aux=True))
 
     def _floats(self, dense, values):
         """Return (dense, rows, misses), the arrays that have gradients."""
-        return ({v.name: _on_cpu(dense[v.name]) for v in self.variables if not v.sparse}, values,
+        return ({v.name: _on_cpu(dense[v.name]) for v in self.variables if not (v.sparse or v.statistic)}, values,
                 {v.name: np.zeros((), v.dtype) for v in self.variables if v.sparse})
 
-    def _look(self, floats, ids, batch, arguments):
+    def _fixed(self, dense) -> dict:
+        """Return name -> array of what has no gradient: constants, and the statistics of the step."""
+        return self.parts.fixed | {name: as_changed(name, _on_cpu(dense[name]), self.parts.leaves[name].dtype)
+                                   for name in self.parts.moving}
+
+    def _explained(self):
+        return explained(self.remedy, *(sys.modules[kind.__module__] for kind in type(self).__mro__[:-1]))
+
+    def _look(self, floats, fixed, ids, batch, arguments):
         """Raise ValueError if the loss does more than return a sum. It is checked once."""
 
         def total(one):
             try:
-                return float(self.total(*to_jax((floats, ids, given(one, False))))[0])
+                return float(self.total(*to_jax((floats, fixed, ids, given(one, False))))[0])
             except Exception:  # it needs a key
-                return float(self.total(*to_jax((floats, ids, given(one, True))))[0])
+                return float(self.total(*to_jax((floats, fixed, ids, given(one, True))))[0])
 
         before = _drawn()
-        with _explained():
-            traced = self.gradient.trace(*arguments, batch.normaliser)
-            again = self._gradient_of(self.loss).trace(*arguments, batch.normaliser)
+        with self._explained():
+            traced = self.gradient.trace(*arguments)
+            again = self._gradient_of(self.loss).trace(*arguments)
         if _drawn() != before:
             raise ValueError("the loss draws from NumPy's (np.random) or Python's (random) numbers, but only when it "
                              "is compiled: they would be the same in every step, and others on each rank. Draw by "
@@ -172,7 +207,6 @@ class JaxModel:
                              "the whole training. Draw by jax.random and batch.key")
         if is_mean(total, batch):
             raise ValueError(f"{WORDS}jnp.sum in place of jnp.mean")
-        self.looked_at = True
 
 
 def _drawn() -> tuple:
@@ -194,24 +228,6 @@ def _checked(total):
         told = f"an array of {total.dtype} {total.shape}" if isinstance(total, jax.Array) else type(total).__name__
         raise ValueError(f"the loss is {told}: it must be the sum over the microbatch's examples, a float of shape ()")
     return total
-
-
-@contextmanager
-def _explained():
-    """A context that turns errors of JAX and Python from a loss into explanations. Local."""
-    try:
-        yield
-    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as problem:
-        raise ValueError("the loss cannot be compiled (jax.jit), as its course depends on values, at "
-                         f"{line_of(problem, jax, sys.modules[__name__])}: choose by jnp.where or jax.lax.cond, and "
-                         "compute with jnp in place of np") from problem
-    except (TypeError, AttributeError) as problem:
-        if PulledRows.__name__ not in str(problem):
-            raise
-        raise ValueError("a table is used otherwise than by params[NAME][ids], at "
-                         f"{line_of(problem, jax, sys.modules[__name__])}: only the rows that were looked up are here. "
-                         "Layers, such as flax's nn.Embed, take whole arrays: leave it out of rows={...}, so that it "
-                         "is a dense variable, or look it up in the loss") from problem
 
 
 def _carry_on(batch, state):

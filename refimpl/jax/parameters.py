@@ -1,24 +1,63 @@
-"""A tree of parameters as variables: their names, types and initial values."""
+"""A tree of arrays as variables: their names, types and initial values."""
 
+import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
 
 from models import Variable
-from refimpl.jax.arrays import WIDE
+from refimpl.jax.arrays import WIDE, to_jax
 
 
 @dataclass(frozen=True)
 class GivenValues:
-    """The values of an array in the model's tree."""
+    """The values of an array in the model's tree.
 
+    constants: the first digits of the SHA-256 of all constants, which ranks compare.
+    """
+
+    constants: str
     array: Any = field(repr=False, compare=False)
 
     def elements(self, key, start, count):
         """Return elements ``start`` to ``start + count - 1``: (count,). Local."""
         return self.array.reshape(-1)[start:start + count]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The arrays of a tree by their names, the paths: "layers.0.w". What is in none of the three is dense. Local.
+
+    tables: sparse variables.  moving: arrays that the loss changes, as running statistics; integers, too.
+    constants: arrays that are not trained.
+    """
+
+    leaves: dict[str, Any]
+    structure: Any
+    tables: tuple = ()
+    moving: tuple = ()
+    constants: tuple = ()
+
+    def tree(self, values: dict):
+        """Return the tree with other values: name -> anything."""
+        return jax.tree.unflatten(self.structure, [values[name] for name in self.leaves])
+
+    @cached_property
+    def fixed(self) -> dict:
+        """The constants as JAX's arrays: name -> array."""
+        return {name: to_jax(self.leaves[name]) for name in self.constants}
+
+    @cached_property
+    def digest(self) -> str:
+        """The first digits of the SHA-256 of all constants, "none" without."""
+        digest = hashlib.sha256()
+        for name in self.constants:
+            array = np.asarray(self.leaves[name])
+            digest.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
+        return digest.hexdigest()[:16] if self.constants else "none"
 
 
 def named(parameters) -> tuple[dict, Any]:
@@ -32,18 +71,51 @@ def named(parameters) -> tuple[dict, Any]:
     return dict(zip(names, (leaf for _, leaf in found))), structure
 
 
-def variables_of(leaves: dict, tables, initial: dict) -> list[Variable]:
-    """Return the variables of named arrays, in their order. Local.
+def variables_of(parts: Parts, **given) -> list[Variable]:
+    """Return the variables of a tree: parameters in its order, then statistics. Local.
 
-    tables: names of sparse ones.  initial: see ``JaxModel``.  Raises ValueError if one cannot be a variable.
+    given: ``rows``, ``initial`` and ``dense`` of a model, by names.  Raises ValueError if one cannot be a variable.
     """
-    for what, names in (("rows", tables), ("initial", initial)):
-        if unknown := sorted(set(names) - set(leaves)):
-            raise ValueError(f"{what} names {', '.join(unknown)}, which is no parameter; there are {', '.join(leaves)}")
-    return [_variable(name, leaf, name in tables, initial.get(name)) for name, leaf in leaves.items()]
+    trained = {name: leaf for name, leaf in parts.leaves.items() if name not in (*parts.moving, *parts.constants)}
+    for what, names in given.items():
+        if unknown := sorted(set(names) - set(trained)):
+            raise ValueError(f"{what} names {', '.join(unknown)}, which is no parameter; there are "
+                             f"{', '.join(trained)}")
+    made = [_variable(name, leaf, name in parts.tables, given["initial"].get(name), parts.digest)
+            for name, leaf in trained.items()]
+    return made + [_statistic(name, parts.leaves[name], made[0].dtype, parts.digest) for name in parts.moving]
 
 
-def _variable(name, leaf, sparse, start) -> Variable:
+def _statistic(name, leaf, dtype, constants) -> Variable:
+    """Return the variable of an array that the loss changes: after a step it is the mean of the microbatches' values.
+
+    It has the parameters' dtype, integers and truth values, too.
+    """
+    if not jax.dtypes.issubdtype(leaf.dtype, np.number) and leaf.dtype != bool:
+        raise ValueError(f"{name} is {leaf.dtype}, and the loss changes it: statistics are numbers")
+    return Variable(name, leaf.shape, initial=GivenValues(constants, np.asarray(leaf).astype(dtype)), statistic=True,
+                    dtype=dtype, decays=False, clipped=False, learning_rate=1.0)
+
+
+LARGEST = 1 << 20
+"""Of integers that a loss changes: the mean of a number in float32 is then nearer to it than to the next."""
+
+
+def as_changed(name, value, dtype):
+    """Return a statistic's value as the loss has it, rounded if it is an integer or a truth value. Local.
+
+    Raises ValueError unless this integer was the same in all microbatches.
+    """
+    if np.dtype(dtype).kind not in "iub":
+        return value.astype(dtype)
+    found, size = np.rint(value), np.abs(value)
+    if (np.abs(value - found) > 1e-3 + 1e-6 * size).any() or (size > LARGEST).any():
+        raise ValueError(f"{name} is {dtype}, and the loss changed it to another value in each microbatch, or to one "
+                         f"above {LARGEST}: only floats can be the mean of the microbatches' values")
+    return found.astype(dtype)
+
+
+def _variable(name, leaf, sparse, start, constants) -> Variable:
     if not isinstance(leaf, (np.ndarray, np.generic, jax.Array, jax.ShapeDtypeStruct)):
         raise ValueError(f"{name} is {leaf!r:.60}, no array: give np.float32(x), or leave out of the parameters what "
                          "is not trained")
@@ -58,5 +130,5 @@ def _variable(name, leaf, sparse, start) -> Variable:
     if start is None and isinstance(leaf, jax.ShapeDtypeStruct):
         raise ValueError(f"{name} has a shape and no values: give it some, JaxModel(..., initial={{{name!r}: "
                          "Uniform(limit)})")
-    return Variable(name, leaf.shape, sparse=sparse, initial=start or GivenValues(np.asarray(leaf)),
+    return Variable(name, leaf.shape, sparse=sparse, initial=start or GivenValues(constants, np.asarray(leaf)),
                     dtype=str(leaf.dtype))

@@ -19,10 +19,14 @@ class PulledRows:
 
     def __getitem__(self, ids):
         """Return rows of the ids, an integer array of any shape: (*ids.shape, d)."""
+        if ids is Ellipsis or isinstance(ids, (slice, tuple)):
+            self.__array__()
         ids = jnp.asarray(ids)
         if not jnp.issubdtype(ids.dtype, jnp.integer):
             raise ValueError(f"{self.name} is looked up by {ids.dtype}: row numbers are whole numbers")
-        inside = (ids >= 0) & (ids < self.shape[0])
+        return self._look_up(ids, (ids >= 0) & (ids < self.shape[0]))
+
+    def _look_up(self, ids, inside):
         if self.ids is None:
             return _taken(self.rows, self.misses, jnp.where(inside, ids, 0), inside)
         places = jnp.searchsorted(self.ids, ids)
@@ -30,7 +34,21 @@ class PulledRows:
 
     def __array__(self, *dtype, **copy):
         """Raise TypeError, because NumPy and JAX would otherwise convert it somehow."""
-        raise TypeError(f"{type(self).__name__} is no array")
+        raise TypeError(f"{PulledRows.__name__} {self.name} is no array")
+
+
+class NotedRows(PulledRows):
+    """A table without rows, which notes the looked-up ids: they are the gradient of its marks. Local.
+
+    marks: (rows + 1,) zeros; the last counts ids that are none.  A look-up returns zeros.
+    """
+
+    def __init__(self, name, shape, marks):
+        super().__init__(name, shape, None, marks, None)
+
+    def _look_up(self, ids, inside):
+        zeros = jnp.zeros((*ids.shape, *self.shape[1:]), self.dtype)
+        return _noted(self.rows, jnp.where(inside, ids, self.shape[0]), zeros)
 
 
 @jax.custom_vjp
@@ -50,6 +68,16 @@ def _backward(kept, gradient):
 
 
 _taken.defvjp(_forward, _backward)
+
+
+@jax.custom_vjp
+def _noted(marks, ids, zeros):
+    """Return zeros; the gradient of marks counts ids, whatever follows, so XLA leaves out the rest of the loss."""
+    return zeros
+
+
+_noted.defvjp(lambda marks, ids, zeros: (zeros, (marks, ids)), lambda kept, _: (
+    jnp.zeros_like(kept[0]).at[kept[1].reshape(-1)].add(1), None, None))
 
 
 FEWEST = 64

@@ -187,6 +187,13 @@ def test_without_jax_the_import_says_what_to_do():
         "ModuleNotFoundError: refimpl.jax needs JAX, which is not installed: pip install -e '.[jax]'")
 
 
+def test_without_flax_its_model_says_what_to_do():
+    code = "import sys; sys.modules['flax'] = None\nimport refimpl.jax\nrefimpl.jax.{}"
+    assert said_by(code.format("LinenModel")).startswith(
+        "ModuleNotFoundError: refimpl.jax.LinenModel needs flax, which is not installed: pip install -e '.[flax]'")
+    assert "AttributeError: refimpl.jax has no TorchModel; it has JaxModel" in said_by(code.format("TorchModel"))
+
+
 def test_jax_with_several_threads_is_refused():
     """Where it has begun before: how it cuts work depends on their number, and so do the bits."""
     begun = ("import jax, numpy\njax.devices()\nimport refimpl.jax\n"

@@ -1,0 +1,57 @@
+"""A training's first microbatch computed again with whole tables: the loss and the gradients of the unmodified model.
+
+They are two programs to XLA, which may round otherwise. So they are compared by their norms.
+"""
+
+import jax
+import numpy as np
+
+from kernels import RowGradient
+from refimpl.jax.arrays import to_jax, with_key
+
+MOST_BYTES = 1 << 26
+"""Of all tables together: larger tables are not made whole for this comparison."""
+
+CLOSE, NOISE = 1e-3, 1e-5
+"""How far a gradient may be off, relative to its own norm, and to that of all: a bias before a batch norm is noise."""
+
+
+def refuse_other(model, loss, gradients, dense, fixed, needed, rows, arguments):
+    """Raise ValueError, which names the variable, unless the unmodified model has the same loss and gradients. Local.
+
+    model: a ``JaxModel``.  loss, gradients: of the microbatch.  dense: name -> value of what is trained.  fixed: of
+    what is not.  needed, rows: table -> ids, their values.  arguments: (the microbatch, its normaliser).
+    """
+    tables = {v.name: v for v in model.variables if v.sparse}
+    if not tables or sum(v.nbytes for v in tables.values()) > MOST_BYTES:
+        return
+
+    def share(values, fixed, batch, normaliser):
+        result = model._called(model.loss, model.parts.tree({**values, **fixed}), with_key(batch))
+        return result[0] / normaliser
+
+    whole = {name: _whole(v, needed[name], rows[name]) for name, v in tables.items()}
+    batch, normaliser = arguments
+    again, theirs = jax.jit(jax.value_and_grad(share))(to_jax(dense | whole), fixed, batch, normaliser)
+    _check("the loss", np.asarray(loss), np.asarray(again), 0.0)
+    every = np.sqrt(sum(np.square(np.asarray(g, np.float64)).sum() for g in theirs.values()))
+    for name, gradient in theirs.items():
+        ours = gradients[name]
+        ours = _whole(tables[name], ours.ids, ours.rows) if isinstance(ours, RowGradient) else ours
+        _check(f"the gradient of {name}", ours, np.asarray(gradient), every)
+
+
+def _whole(variable, ids, rows):
+    """Return an array with a table's shape that has these rows, and zeros elsewhere."""
+    whole = np.zeros(variable.shape, variable.dtype)
+    whole[ids] = rows
+    return whole
+
+
+def _check(what, ours, theirs, every):
+    """Raise ValueError unless two arrays are close. What is not finite the training's own check names."""
+    apart, size = (float(np.linalg.norm(np.asarray(a, np.float64).ravel())) for a in (ours - theirs, theirs))
+    if not (apart <= CLOSE * size + NOISE * every) and np.isfinite(ours).all():
+        raise ValueError(f"{what} of the first microbatch is not the one that JAX alone computes for this model: it "
+                         f"differs by {apart:.3g}, of {size:.3g}. The model may look at the type of a table, or look "
+                         "up rows that carry no gradient: make the table a dense variable, dense=[...]")

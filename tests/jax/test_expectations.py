@@ -1,0 +1,218 @@
+"""What works and what is refused with a module, row by row of the table in docs/jax.md; and the page's two scripts.
+
+A row without a trial fails, and so does a word of a row that its trial does not use.
+"""
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mpi4py import MPI
+from toy_modules import data_of
+
+from refimpl import Options, train
+from refimpl.training.run.directory import read_metrics
+from refimpl.transport import CollectiveError
+
+if importlib.util.find_spec("flax") is None:
+    pytest.skip("flax is not installed", allow_module_level=True)
+
+import flax.linen as nn
+
+from refimpl.jax import LinenModel
+
+PAGE = (Path(__file__).parents[2] / "docs/jax.md").read_text(encoding="utf-8")
+
+
+def table() -> dict[str, str]:
+    """Return what one has -> what is done with it, of the page's table."""
+    text = PAGE.partition("## Modules")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return dict(rows[2:])
+
+
+def trained(forward, loss=None, changed=(), evaluation=False, output=None, keys=("dropout",), **options):
+    """Train the module whose compact __call__ is ``forward`` for two steps; return (the model, the result).
+
+    changed: collections whose updates the loss returns.
+    """
+    net = type("Net", (nn.Module,), {"__call__": nn.compact(forward)})()
+
+    def usual(variables, batch):
+        found = net.apply(variables, batch.inputs, batch.training, mutable=list(changed), rngs=batch.rngs(*keys))
+        return ((found[0].sum(1) - batch.targets) ** 2).sum(), found[1]
+
+    variables = net.init(jax.random.key(0), data_of().microbatch(0, 0).inputs, False)
+    variables = {name: some for name, some in variables.items() if name != "intermediates"}
+    model = LinenModel(loss(net) if loss else usual, variables, **options)
+    result = train(model, data_of(), data_of() if evaluation else None, comm=MPI.COMM_SELF, output=output,
+                   options=Options(steps=2, optimizer="sgd", learning_rate=0.01))
+    return model, result
+
+
+def embedded(self, ids, train):
+    return nn.Embed(40, 4, name="words")(ids).mean(1)
+
+
+def refused(words, forward, **options):
+    with pytest.raises((CollectiveError, ValueError), match=f"(?s){words}"):
+        trained(forward, **options)
+
+
+def embed(tmp_path):
+    model, result = trained(embedded)
+    declared = trained(embedded, rows={"params.words.embedding": lambda batch: batch.inputs})
+    assert model.parts.tables and result.parameters_sha256 == declared[1].parameters_sha256
+
+
+def batch_norm(tmp_path):
+    def forward(self, ids, train):
+        return nn.BatchNorm(use_running_average=not train)(embedded(self, ids, train))
+
+    model, _ = trained(forward, changed=["batch_stats"], output=tmp_path / "run")
+    assert np.abs(model.load(tmp_path / "run")["batch_stats"]["BatchNorm_0"]["mean"]).min() > 0
+
+
+def dropout(tmp_path):
+    def forward(self, ids, train):
+        x = nn.Dropout(0.5, deterministic=not train)(embedded(self, ids, train))
+        return x + jax.random.normal(self.make_rng("noise"), x.shape) if train else x
+
+    found = [trained(forward, keys=("dropout", "noise"), evaluation=True)[1] for _ in range(2)]
+    assert found[0].parameters_sha256 == found[1].parameters_sha256 and found[0].evaluation
+
+
+def evaluation(tmp_path):
+    def forward(self, ids, train):
+        assert train or len(ids) > 1 or ids.shape == (1, 3)
+        return embedded(self, ids, train) * (2 if train else 1)
+
+    def counted(net):
+        return lambda variables, batch: {"loss": (net.apply(variables, batch.inputs, batch.training) ** 2).sum(),
+                                         "count": len(batch.targets)}
+
+    net = type("Net", (nn.Module,), {"__call__": nn.compact(forward)})()
+    assert trained(forward, evaluation=True, evaluate=counted(net))[1].evaluation["count"] == 46
+
+
+def collections(tmp_path):
+    def forward(self, ids, train):
+        x = embedded(self, ids, train)
+        average = self.variable("ema", "mean", lambda: jnp.zeros(4))
+        seen = self.variable("ema", "steps", lambda: jnp.zeros((), "int32"))
+        if train and self.is_mutable_collection("ema"):
+            average.value = 0.9 * average.value + 0.1 * x.mean(0)
+            seen.value = seen.value + 1
+        return x + self.variable("fixed", "one", lambda: jnp.ones(4)).value
+
+    model, _ = trained(forward, changed=["ema"], moving=["ema"], output=tmp_path / "run")
+    learned = model.load(tmp_path / "run")
+    assert learned["ema"]["steps"] == 2 and np.abs(learned["ema"]["mean"]).min() > 0 and learned["fixed"]["one"][0] == 1
+    refused(r"returned updates of ema, and its changes would be lost: say LinenModel\(..., moving=\[...\]\)", forward,
+            changed=["ema"])
+
+
+def tied(tmp_path):
+    def forward(self, ids, train):
+        words = nn.Embed(40, 4, name="words")
+        return words.attend(words(ids).mean(1))
+
+    refused(r"a table is used otherwise than .*test_expectations.py:\d+.*make it a dense variable", forward)
+    assert not trained(forward, dense=["params.words.embedding"])[0].parts.tables
+
+
+def transformed(tmp_path):
+    class Inner(nn.Module):
+        @nn.compact
+        def __call__(self, ids):
+            return nn.Embed(40, 4, name="words")(ids).mean(1)
+
+    def forward(self, ids, train):
+        return nn.remat(Inner, prevent_cse=False)(name="inner")(ids)
+
+    refused("outside of nn.remat and nn.scan: else make it a dense variable", forward)
+    trained(forward, dense=["params.inner.words.embedding"])
+
+
+def sown(tmp_path):
+    def forward(self, ids, train):
+        self.sow("intermediates", "x", x := embedded(self, ids, train))
+        return x
+
+    refused("returned updates of intermediates.*leave it out of what the loss returns", forward,
+            changed=["intermediates"])
+    trained(forward)
+
+
+def no_gradient(tmp_path):
+    def forward(self, ids, train):
+        x = nn.Embed(40, 4, name="words")(ids)
+        return x[:, 0] + jax.lax.stop_gradient(nn.Embed(40, 4, name="others")(ids)).sum((1, 2))[:, None]
+
+    refused("not finite|is not the one that JAX alone computes|nan", forward)
+    trained(forward, dense=["params.others.embedding"])
+
+
+def looked_at(tmp_path):
+    def loss(net):
+        return lambda variables, batch: (net.apply(variables, batch.inputs, True) ** 2).sum() * (
+            1 + hasattr(variables["params"]["words"]["embedding"], "ids"))
+
+    refused("the loss of the first microbatch is not the one that JAX alone computes.*dense=", embedded, loss=loss)
+
+
+def outside(tmp_path):
+    def forward(self, ids, train):
+        return embedded(self, ids - 1, train)
+
+    refused("params.words.embedding is asked for . rows that are none: it has 40, 0 to 39; look at the data", forward)
+
+
+def means(tmp_path):
+    def loss(net):
+        return lambda variables, batch: ((net.apply(variables, batch.inputs, True).sum(1) - batch.targets) ** 2).mean()
+
+    refused("the loss is a mean over the microbatch", embedded, loss=loss)
+
+
+TRIALS = {
+    "`nn.Embed`": embed, "`nn.BatchNorm`": batch_norm, "`nn.Dropout`, `make_rng`": dropout,
+    "evaluation": evaluation, "other collections": collections,
+    "a tied output layer (`attend`)": tied, "a table within `nn.remat` or `nn.scan`": transformed,
+    "`sow`": sown, "a look-up without gradient (`stop_gradient`)": no_gradient,
+    "a loss that looks at the type of a table": looked_at, "ids outside of a table": outside,
+    "a loss that is a mean": means,
+}
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_an_expectation(name, tmp_path):
+    TRIALS[name](tmp_path)
+
+
+def test_each_row_has_a_trial_and_each_trial_a_row():
+    assert list(table()) == list(TRIALS)
+
+
+def test_a_rows_words_are_those_of_its_trial():
+    for name, told in table().items():
+        source = inspect.getsource(TRIALS[name]) + inspect.getsource(trained) + inspect.getsource(embedded)
+        for code in re.findall("`([^`]*)`", name + told):
+            for word in re.findall(r"[A-Za-z_]{3,}", code):
+                assert word in source, (code, word)
+    assert "teleport" not in inspect.getsource(tied)
+
+
+@pytest.mark.parametrize("name", ["before.py", "after.py"])
+def test_the_scripts_of_the_page(name, tmp_path, monkeypatch):
+    pytest.importorskip("optax")
+    monkeypatch.chdir(tmp_path)
+    code = PAGE.partition(f"# {name}\n")[2].partition("```")[0]
+    assert 10 < len(code.splitlines()) <= 25
+    exec(code.replace("300", "3"), {})
+    assert name == "before.py" or len(read_metrics(tmp_path / "runs/mine")) == 3
