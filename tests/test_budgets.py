@@ -19,14 +19,14 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2673,
     "refimpl/collectives": 4898,
-    "refimpl/conformance": 8057,
+    "refimpl/conformance": 8302,
     "refimpl/enclosure": 1066,
     "refimpl/experiments": 7478,
     "refimpl/gradients": 1226,
     "refimpl/jax": 793,
     "refimpl/notebook": 1794,
     "refimpl/pictures": 2054,
-    "refimpl/plain": 4300,
+    "refimpl/plain": 4404,
     "refimpl/plan": 2868,
     "refimpl/server": 759,
     "refimpl/strategies": 1701,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 2140,
     "refimpl/training": 7823,
     "refimpl/transport": 4101,
-    "tests": 45679,
+    "tests": 45876,
 }
 
 

@@ -175,3 +175,24 @@ class MeshTask:
     normaliser: float
     rate: float
     clip: float | None
+
+
+@dataclass(frozen=True)
+class CodecTask:
+    """Steps of one encoded variable, (size,) float32: what ``encode_steps`` gets on each rank.
+
+    codec, and its number: bf16; fp16; integers, their bits; topk and dgc, how many elements a unit sends; threshold, τ;
+    adacomp, the elements of a bin; onebit; qsgd, the levels above 0; terngrad, the standard deviations at which it
+    clips; powersgd, r.  units: V, those of all ranks.
+    steps: ({unit: gradient (size,)}, {unit: (size,) float64 random numbers in [0, 1)}) of this rank's units.
+    momentum, clip: of dgc.  q: of powersgd the matrix of the first step, (n, r); a gradient is a matrix of n columns.
+    """
+
+    codec: str
+    number: float
+    units: int
+    size: int
+    steps: list[tuple[dict[int, np.ndarray], dict[int, np.ndarray]]]
+    momentum: float = 0.5
+    clip: float = 1.0
+    q: np.ndarray | None = None

@@ -10,12 +10,14 @@ from typing import Any, Callable
 import numpy as np
 
 from refimpl.conformance.case import Arrivals, Case, Rows, Task
+from refimpl.conformance.cases import codecs
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.mesh import named, task_of
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.aggregation import Aggregation
+from refimpl.conformance.space.codecs import Encoded
 from refimpl.conformance.space.deviation import Machine
 from refimpl.conformance.space.loss import Broadcast, Loss
 from refimpl.conformance.space.mesh import Stepped
@@ -25,7 +27,7 @@ from refimpl.conformance.space.training import TrainingAnswers
 
 @dataclass(frozen=True)
 class Kind:
-    """stage: aggregate, update, model, owner or mesh.  functions: what the adapter must have; the first is called.
+    """stage: aggregate, update, model, owner, mesh or codec.  functions: of an adapter; the first is called.
 
     call(functions, case, rank) -> answers.  machine: computes what is expected, None: see ``checks``.
     """
@@ -132,6 +134,11 @@ def _mesh_step(functions, case, rank):
     return [{**answer, "loss": np.asarray(answer.get("loss", np.nan), np.float64)}]
 
 
+def _encode(functions, case, rank):
+    given = [inputs(case, s, rank) for s in range(len(case.steps))]
+    return [taken(answer) for answer in functions[0](codecs.task_of(case, rank, given))]
+
+
 KINDS = {
     "dense": Kind("aggregate", ("aggregate_dense",), _each_step(lambda f, c, r, s: f[0](inputs(c, s, r))),
                   Aggregation),
@@ -149,5 +156,6 @@ KINDS = {
     "sampler": Kind("model", ("sample",), _each_of("examples", np.int64, (0, 1))),
     "owner": Kind("owner", ("serve",), _serve, Served),
     "mesh": Kind("mesh", ("mesh_step",), _mesh_step, Stepped),
+    "codec": Kind("codec", ("encode_steps",), _encode, Encoded),
     "random": Kind("model", ("draw",), _each_of("draws", np.float64, (0, 1, 0))),
 }

@@ -63,10 +63,11 @@ CHOICES = {
 """field -> {value: what it means}: the manifest's whole vocabulary."""
 
 SUPPORTS = ("clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor", "bounded", "softsync", "backup",
-            "staleness-aware", "dc-asgd", "dc-asgd-adaptive", "row-keys", "model-parallel", "absent")
+            "staleness-aware", "dc-asgd", "dc-asgd-adaptive", "row-keys", "model-parallel", "absent", "bf16", "fp16",
+            "integers", "topk", "dgc", "threshold", "adacomp", "onebit", "qsgd", "terngrad", "powersgd")
 """What an adapter may be able to do beside the functions that it has. row-keys: its owner keeps rows by number, however
 large it is, not in one array.  model-parallel: groups of more than one member share layers.  absent: a rank may have no
-gradient of a variable in a step."""
+gradient of a variable in a step.  bf16 to powersgd: its codecs."""
 DTYPES = ("float16", "float32", "float64")
 
 

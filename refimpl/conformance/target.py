@@ -22,6 +22,9 @@ as it is: no view of a buffer that the adapter uses again, nor of live parameter
                                                                entries came before it was answered
     mesh_step(task) -> {name: array}                           see ``MeshTask``: this rank's parts after one step of
                                                                layers that groups share, and "loss"
+    encode_steps(task) -> [{name: array or (ids, rows)}]       see ``CodecTask``: of each of this rank's units "unit 3
+                                                               sent", "unit 3 scales" and "unit 3 residual", if it has
+                                                               them; "mean", and "skipped", 0 or 1
     reduce_loss(losses, gradients) -> (loss, gradient)         of this rank's examples: (n,) and (n, d); maybe n = 0
     sample(count, epoch) -> ids                                the examples that this rank sees in an epoch
     draw(count, step) -> (count,)                              random numbers, as for dropout

@@ -29,6 +29,7 @@ Encoded gradients need fewer bytes. Each microbatch is encoded by itself, so any
     codecs         half the bits of each element            sparse_codecs  few elements
     level_codecs   a few bits for each element              power_sgd      a matrix as two thin ones
     residuals      error feedback: what the encoding left out is added to the next gradient
+    encoded_steps  steps of an encoded gradient, decision by decision
     mixed_precision                weights and activations of 16 bits, and a scale for the loss
 
 Without barriers the bits depend on the order in which pulls and pushes arrive. A record of this order gives them again:

@@ -6,7 +6,8 @@ itself, and messages are merged in the order of the microbatch tree (``tree``): 
     Rounded(bf16 or fp16)  2n bytes      round(g); a sum of two is rounded again, at every node of the tree
     Integers(16)           2n bytes      floor(g 2^k + u), u uniform in [0, 1): its expectation is g 2^k
 
-Sums of integers are exact, so ``Integers`` gives the same bits in any order, on a ring, too.
+Sums of integers are exact, so ``Integers`` gives the same bits in any order, on a ring, too. ``sparse_codecs``,
+``level_codecs`` and ``power_sgd`` have the others.
 
     python -m refimpl.plain.codecs
 """
@@ -15,7 +16,6 @@ import hashlib
 
 import numpy as np
 
-from kernels.random.definition import key_of, uniform
 from refimpl.plain.tree import sum_on
 
 
@@ -25,8 +25,9 @@ class Codec:
     feedback = False
     """Whether what was left out is added to the next gradient. A codec that is wrong on average needs it."""
 
-    def encode(self, gradient, residual, key):
-        """Return the message of gradient + residual, both (n,) float32. key: of the random numbers, see ``key_of``."""
+    def encode(self, gradient, residual, drawn):
+        """Return the message of gradient + residual, both (n,) float32. drawn: (n,) random numbers in [0, 1), the same
+        on any number of ranks, for codecs that round at random; others take None."""
         raise NotImplementedError
 
     def merge(self, a, b):
@@ -47,7 +48,7 @@ class Rounded(Codec):
     def __init__(self, kind):
         self.kind = kind
 
-    def encode(self, gradient, residual, key):
+    def encode(self, gradient, residual, drawn):
         """Round each element."""
         if self.kind == "fp16":
             return (gradient.astype(np.float16),)
@@ -83,10 +84,10 @@ class Integers(Codec):
         while np.ldexp(float(largest), self.exponent) > most:
             self.exponent -= 1
 
-    def encode(self, gradient, residual, key):
+    def encode(self, gradient, residual, drawn):
         """Round down or up at random, so that the expectation is exact: the fraction is the probability of up."""
         scaled = np.ldexp(gradient.astype(np.float64), self.exponent)
-        return (np.floor(scaled + uniform(key, len(gradient))).astype(self.dtype),)
+        return (np.floor(scaled + drawn).astype(self.dtype),)
 
     def merge(self, a, b):
         """Add integers."""
@@ -105,7 +106,8 @@ def bytes_of(message):
 def show(name, codec, gradients):
     """Print a codec's bytes, its error, and the hash of the sum, which must be one on any number of ranks."""
     nothing, total = np.zeros_like(gradients[0]), gradients.astype(np.float64).sum(axis=0)
-    messages = [codec.encode(g, nothing, key_of(0, name, v)) for v, g in enumerate(gradients)]
+    drawn = np.random.default_rng(1).random(gradients.shape)
+    messages = [codec.encode(g, nothing, u) for g, u in zip(gradients, drawn)]
     sums = [codec.decode(sum_on(ranks, messages, codec.merge)) for ranks in (1, 2, 3, 5, 8)]
     [digest] = {hashlib.sha256(each.tobytes()).hexdigest()[:8] for each in sums}
     error = np.abs(sums[0] - total).max() / np.abs(total).max()

@@ -16,7 +16,6 @@ the rank that adds decodes it first, and the sums in the tree are float32 vector
 
 import numpy as np
 
-from kernels.random.definition import uniform
 from refimpl.plain.codecs import Codec, show
 
 
@@ -56,7 +55,7 @@ class OneBit(LevelCodec):
     def __init__(self, n):
         super().__init__(n, 1)
 
-    def encode(self, gradient, residual, key):
+    def encode(self, gradient, residual, drawn):
         """Return (signs, (mean of those below 0, mean of the others))."""
         v = gradient + residual
         parts = v[~(v >= 0)], v[v >= 0]  # NaN is in the first part, so the mean of this part is NaN, and is noticed
@@ -77,11 +76,11 @@ class QSGD(LevelCodec):
         super().__init__(n, 1 + s.bit_length())
         self.s = s
 
-    def encode(self, gradient, residual, key):
+    def encode(self, gradient, residual, drawn):
         """Return (sign and level of each, (norm,)). The largest level is s; rounding errors cannot lead beyond it."""
         norm = np.float32(np.sqrt(np.sum(gradient.astype(np.float64) ** 2)))
         exact = np.abs(gradient.astype(np.float64)) * self.s / norm if norm else np.zeros(self.n)
-        levels = np.minimum(np.floor(exact + uniform(key, self.n)).astype(np.int64), self.s)
+        levels = np.minimum(np.floor(exact + drawn).astype(np.int64), self.s)
         return self.pack(2 * levels + (gradient < 0)), np.array([norm])  # the lowest bit is the sign
 
     def values(self, levels, scales):
@@ -97,14 +96,14 @@ class TernGrad(LevelCodec):
         self.clip = clip
         self.feedback = clip is not None
 
-    def encode(self, gradient, residual, key):
+    def encode(self, gradient, residual, drawn):
         """Return (levels, (m,)). Level 1 stands for m, level 0 for 0, and level 2 for -m."""
         v = gradient + residual
         if self.clip is not None and v.size:
             most = np.float32(self.clip * v.std(dtype=np.float64))
             v = np.clip(v, -most, most)
         largest = np.abs(v).max(initial=0)
-        sent = uniform(key, self.n) * largest < np.abs(v)
+        sent = drawn * largest < np.abs(v)
         return self.pack(np.where(sent, np.where(v < 0, 2, 1), 0)), np.array([largest])
 
     def values(self, levels, scales):

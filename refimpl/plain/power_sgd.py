@@ -17,13 +17,15 @@ import hashlib
 
 import numpy as np
 
-from kernels.random.definition import key_of, uniform
 from refimpl.plain.tree import sum_on
 
 
-def first_q(n, rank, seed, name):
-    """Return the Q of the first step, (n, r) float32: the same on every rank, and never drawn again."""
-    return (uniform(key_of(seed, "power sgd", name), n * rank) - 0.5).astype(np.float32).reshape(n, rank)
+def first_q(drawn, rank):
+    """Return the Q of the first step, (n, r) float32: the same on every rank, and never drawn again.
+
+    drawn: (n r,) random numbers in [0, 1).
+    """
+    return (drawn - 0.5).astype(np.float32).reshape(-1, rank)
 
 
 def orthonormal(p):
@@ -54,7 +56,7 @@ def main(rank=2):
     thin = draw.standard_normal((40, 2)) @ draw.standard_normal((2, 25))
     gradients = (draw.uniform(0, 1, (8, 1, 1)) * thin + draw.normal(0, 0.01, (8, 40, 25))).astype(np.float32)
     for ranks in (1, 3, 8):
-        q, kept = first_q(25, rank, 0, "weight"), np.zeros_like(gradients)
+        q, kept = first_q(np.random.default_rng(1).random(25 * rank), rank), np.zeros_like(gradients)
         for step in range(1, 4):
             whole = (gradients + kept).sum(axis=0, dtype=np.float64)
             decoded, q, kept = compressed(

@@ -18,7 +18,6 @@ import hashlib
 
 import numpy as np
 
-from kernels.random.definition import key_of
 from refimpl.plain.sparse_codecs import TopK
 from refimpl.plain.tree import sum_on
 
@@ -35,10 +34,10 @@ class Residuals:
     def __init__(self):
         self.kept = {}
 
-    def encode(self, codec, name, unit, gradient, key):
+    def encode(self, codec, name, unit, gradient, drawn=None):
         """Return the message of a unit's gradient and of what it had kept; keep what this message leaves out."""
         residual = self.kept.get((name, unit), np.zeros_like(gradient))
-        message = codec.encode(gradient, residual, key)
+        message = codec.encode(gradient, residual, drawn)
         if codec.feedback:
             self.kept[name, unit] = gradient + residual - codec.decode(message)
         return message
@@ -80,8 +79,7 @@ def main():
                 if how == "nothing kept":
                     residuals = Residuals()
                 messages = [dgc.encode(codec, "x", unit, clipped(g, 100.0, 8)) if how == "DGC" else
-                            residuals.encode(codec, "x", unit, g, key_of(step, unit))
-                            for unit, g in enumerate(gradients)]
+                            residuals.encode(codec, "x", unit, g) for unit, g in enumerate(gradients)]
                 x -= np.float32(0.005) * codec.decode(sum_on(ranks, messages, codec.merge))
             digests.add(hashlib.sha256(x.tobytes()).hexdigest()[:8])
         [digest] = digests

@@ -12,9 +12,8 @@ messages are merged, the places of both are kept. So a sum over V microbatches h
 
 import numpy as np
 
-from kernels import RowGradient
-from kernels.rows.definition import merge_rows
 from refimpl.plain.codecs import Codec, show
+from refimpl.plain.rows import Rows, merge_rows
 
 
 class SparseCodec(Codec):
@@ -33,7 +32,7 @@ class SparseCodec(Codec):
         """Return what is sent of the chosen elements ``v``."""
         return v
 
-    def encode(self, gradient, residual, key):
+    def encode(self, gradient, residual, drawn):
         """Return (places, values)."""
         v = gradient + residual
         places = self.chosen(v, gradient)
@@ -41,7 +40,7 @@ class SparseCodec(Codec):
 
     def merge(self, a, b):
         """Return the union of the places; where both have one, the sum."""
-        rows = [RowGradient(places.astype(np.int64), values[:, None]) for places, values in (a, b)]
+        rows = [Rows(places.astype(np.int64), values[:, None]) for places, values in (a, b)]
         merged = merge_rows(*rows)
         return merged.ids.astype(np.int32), merged.rows[:, 0]
 

@@ -10,7 +10,7 @@ from test_bytes_mpi import ON_MACHINES, check, counted
 from toys import SETTINGS, WORKS, Script, Scripted, answer, make_options, make_trainer, plain_answer, refusal
 
 from kernels import RowGradient
-from kernels.random import key_of
+from kernels.random import key_of, uniform
 from kernels.rows.definition import merge_rows
 from models import Variable
 from refimpl.gradients import leaves_of
@@ -54,9 +54,13 @@ def plain_sum(kinds, name, step, gradients, residuals):
     return {node: nothing if node[0] else total for node in cover(0, len(gradients))}
 
 
+def drawn(gradient, step, name, microbatch):
+    return uniform(key_of(0, "codec", step, name, microbatch), gradient.size)
+
+
 def integer_sum(gradients, name, step):
     codec = Integers(16, len(gradients), max(np.abs(g).max(initial=0) for g in gradients))
-    messages = [codec.encode(g.reshape(-1), 0, key_of(0, "codec", step, name, v)) for v, g in enumerate(gradients)]
+    messages = [codec.encode(g.reshape(-1), 0, drawn(g, step, name, v)) for v, g in enumerate(gradients)]
     return codec.decode((sum(message for (message,) in messages),)).reshape(gradients[0].shape)
 
 
@@ -75,7 +79,7 @@ def fed_back_sum(kind, gradients, name, step, residuals):
         messages = [dgc.encode(codec, (name, v), v, g.reshape(-1)) for v, g in enumerate(gradients)]
         return codec.decode(sum_on(1, messages, codec.merge)).reshape(gradients[0].shape)
     codec = FED_BACK[kind](gradients[0].size)
-    messages = [residuals.encode(codec, name, v, g.reshape(-1), key_of(0, "codec", step, name, v))
+    messages = [residuals.encode(codec, name, v, g.reshape(-1), drawn(g, step, name, v))
                 for v, g in enumerate(gradients)]
     return codec.decode(sum_on(1, messages, codec.merge)).reshape(gradients[0].shape)
 
@@ -83,9 +87,9 @@ def fed_back_sum(kind, gradients, name, step, residuals):
 def low_rank_sum(gradients, name, residuals):
     shape = gradients[0].shape
     matrices = [g.reshape(-1, shape[-1]) + residuals.kept.get((name, v), np.float32(0)) for v, g in enumerate(gradients)]
-    q = residuals.kept.get(name)
-    total, residuals.kept[name], kept = compressed(
-        matrices, first_q(shape[-1], 2, Options().seed, name) if q is None else q, lambda parts: sum_on(1, parts, np.add))
+    if (q := residuals.kept.get(name)) is None:
+        q = first_q(uniform(key_of(Options().seed, "power sgd", name), shape[-1] * 2), 2)
+    total, residuals.kept[name], kept = compressed(matrices, q, lambda parts: sum_on(1, parts, np.add))
     residuals.kept.update(((name, v), left_out) for v, left_out in enumerate(kept))
     return total.reshape(shape)
 

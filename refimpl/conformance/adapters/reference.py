@@ -1,15 +1,17 @@
 """The reference adapter: every function of the protocol in plain NumPy, for any manifest. An example to copy from.
 
 A world has ``rank``, ``size`` and ``allgather``; here the ranks are threads. What a manifest means is in
-``refimpl.plain``: ``sums``, ``updates``, ``owner`` and ``mesh``.
+``refimpl.plain``: ``sums``, ``updates``, ``owner``, ``mesh`` and ``encoded_steps``.
 """
 
 import numpy as np
 
 from refimpl.conformance.arrivals import play
+from refimpl.conformance.cases.codecs import named
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.rules.owner import ScriptOwner, owner_of
 from refimpl.conformance.semantics import DTYPES, SUPPORTS, Semantics
+from refimpl.plain.encoded_steps import EncodedSteps
 from refimpl.plain.mesh import Mesh
 from refimpl.plain.owner import Owner
 from refimpl.plain.updates import Updates
@@ -21,7 +23,7 @@ EVERYTHING = Semantics(name="reference", dtypes=DTYPES, supports=SUPPORTS, start
 class Reference(Updates):
     """One rank of an implementation that does exactly what its manifest says."""
 
-    owner, mesh = Owner, Mesh
+    owner, mesh, encoded = Owner, Mesh, EncodedSteps
 
     def __init__(self, world, semantics: Semantics = EVERYTHING, turn: int = 0):
         super().__init__(semantics, getattr(world, "size", None), turn)
@@ -114,6 +116,10 @@ class Reference(Updates):
     def mesh_step(self, task) -> dict:
         """Return name -> this rank's part after one step of layers that groups share, and the loss."""
         return self.mesh(self.world, task).run()
+
+    def encode_steps(self, task) -> list:
+        """Return for each step name -> what units sent and kept back, the mean, and whether the step was left out."""
+        return named(self.encoded(self.world, task).run())
 
     def reduce_loss(self, losses, gradients):
         """Return (loss, gradient) of a step. losses: (n,), gradients: (n, d), of this rank's examples."""

@@ -108,7 +108,7 @@ def _of_rows(one, answers, bad, ids) -> str:
 def _kinds_of_rows(one, answers, ids):
     """Yield (words, the rows of that kind) of an aggregate."""
     steps = answers.case.steps
-    if answers.case.kind == "owner" or one.place.step >= len(steps):
+    if answers.case.kind in ("owner", "codec") or one.place.step >= len(steps):
         return
     parts = [ranks[one.place.variable.name] for ranks in steps[one.place.step]]
     if not all(isinstance(p, Rows) for p in parts):

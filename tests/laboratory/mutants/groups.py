@@ -1,10 +1,10 @@
-"""Bugs of owners without barriers and of meshes: the deviations that the suite knows, and two as NumPy makes them."""
+"""Bugs of owners without barriers, meshes and codecs: the deviations that the suite knows, two as NumPy makes them."""
 
 import numpy as np
 
 from mutants.mutant import Mutant
 from refimpl.conformance.adapters.reference import Reference
-from refimpl.conformance.space import mesh, owner
+from refimpl.conformance.space import codecs, mesh, owner
 from refimpl.conformance.space.deviation import code_of, words_of
 from refimpl.plain.owner import Owner
 
@@ -17,6 +17,11 @@ def serving(bug: type) -> type:
 def stepping(bug: type, **how) -> type:
     """Return the reference adapter with other groups. how: attributes of the bug."""
     return type(bug.__name__, (Reference,), {"mesh": type(bug.__name__, (bug,), how)})
+
+
+def encoding(bug: type) -> type:
+    """Return the reference adapter with other steps of encoded gradients."""
+    return type(bug.__name__, (Reference,), {"encoded": bug})
 
 
 class AliasedDense(Owner):
@@ -39,7 +44,7 @@ class UnpulledTaken(Owner):
 
 
 def known(kind: type, number: int, make: type, of: str, *more) -> Mutant:
-    """Return a deviation as a mutant. make: the adapter.  of: owner or mesh.  more: other codes that name it."""
+    """Return a deviation as a mutant. make: the adapter.  of: owner, mesh or codec.  more: other codes that name it."""
     return Mutant(number, words_of(kind).partition(":")[0], (code_of(kind), *more), make, of)
 
 
@@ -51,3 +56,4 @@ MESHES = (*(known(kind, number, stepping(kind, **({"shift": 0} if kind in IN_REV
                   *ALIKE.get(kind, ())) for kind, number in mesh.KINDS.items()),
           Mutant(48, "a member's own columns come first", ("columns-out-of-order",),
                  stepping(mesh.ColumnsOutOfOrder, shift=None), "mesh"))
+CODECS = tuple(known(kind, number, encoding(kind), "codec") for kind, number in codecs.KINDS.items())

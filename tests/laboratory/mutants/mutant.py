@@ -10,7 +10,7 @@ from refimpl.conformance.adapters.reference import EVERYTHING, Reference
 class Mutant:
     """bug: its number in the list of classic bugs.  codes: of diagnoses that name it.  make: the adapter's class.
 
-    kind: of the only cases that it can change: owner or mesh; "": any but these.
+    kind: of the only cases that it can change: owner, mesh or codec; "": any but these.
     """
 
     bug: int

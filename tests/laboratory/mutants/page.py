@@ -4,7 +4,8 @@ import inspect
 import re
 from pathlib import Path
 
-from refimpl.conformance.space import mesh, owner
+from refimpl.conformance.space import codecs, mesh, owner
+from refimpl.plain.encoded_steps import EncodedSteps
 from refimpl.plain.mesh import Mesh
 from refimpl.plain.owner import Owner
 
@@ -23,7 +24,7 @@ def written(text: str) -> str:
 def numbered() -> dict[int, list]:
     """Return number -> [(class of the bug, the plain class)]. Local."""
     found: dict[int, list] = {}
-    for kinds, plain in ((owner.KINDS, Owner), (mesh.KINDS, Mesh)):
+    for kinds, plain in ((owner.KINDS, Owner), (mesh.KINDS, Mesh), (codecs.KINDS, EncodedSteps)):
         for kind, number in kinds.items():
             if number:
                 found.setdefault(number, []).append((kind, plain))

@@ -52,8 +52,8 @@ def run_checker(checker, ranks: int) -> dict:
 
 
 def cases_for(ranks: int, kind: str):
-    """Return the cases of owners, of meshes, or "" all others: neither a manifest nor a bug concerns two of these."""
-    return [case for case in all_cases(ranks) if (case.kind if case.kind in ("owner", "mesh") else "") == kind]
+    """Return the cases of owners, of meshes, of codecs, or "" all others: no manifest and no bug concerns two of these."""
+    return [case for case in all_cases(ranks) if kind == (case.kind if case.kind in ("owner", "mesh", "codec") else "")]
 
 
 def aggregates(ranks: int):
