@@ -70,7 +70,7 @@ class LocalAggregation:
 
 
 def main(comm=MPI.COMM_WORLD, each=2):
-    """Pull and push on simulated machines of two ranks. Print the bytes between machines, with and without it."""
+    """Pull and push on simulated machines of two ranks. Print the bytes between machines without and with merging."""
     variable = Variable("table", (4 + comm.size, 2), sparse=True)
     rows = np.array([0, 1, 2, 3, 4 + comm.rank])
     for name in ("each rank for itself", "local aggregation"):

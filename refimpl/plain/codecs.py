@@ -104,7 +104,7 @@ def bytes_of(message):
 
 
 def show(name, codec, gradients):
-    """Print a codec's bytes, its error, and the hash of the sum, which must be one on any number of ranks."""
+    """Print a codec's bytes, its error, and the hash of the sum, the same on any number of ranks."""
     nothing, total = np.zeros_like(gradients[0]), gradients.astype(np.float64).sum(axis=0)
     drawn = np.random.default_rng(1).random(gradients.shape)
     messages = [codec.encode(g, nothing, u) for g, u in zip(gradients, drawn)]

@@ -12,8 +12,8 @@
 
 For dense variables both ways need equally many bytes, but with the server one machine carries most of them. For sparse
 variables and L = 1, allgather sends M / 2 times as many bytes as the server. The server also sends fewer bytes than an
-allreduce of all rows, as long as α < 1. That is why the hybrid uses both ways. Without barriers the workers of a
-machine share nothing: each pulls α w and pushes α w, as with L = 1.
+allreduce of all rows, as long as α < 1. That is why the hybrid uses both ways. In a training without barriers
+(``owner``) the workers of a machine share nothing: each pulls α w and pushes α w, as with L = 1.
 
 The table assumes that touched rows are spread evenly over the servers, and that each worker (with local aggregation
 each machine) pushes one sum of its gradients. Tests compare it with the exact bytes of plans (``refimpl.plan.cost``).

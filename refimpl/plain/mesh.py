@@ -3,8 +3,8 @@
 ``groups`` shows the same step with its bits and its bytes. Rank r is member r % K of group r // K. The members of a
 group work on several microbatches at once, so most methods take and return a dict {microbatch number: matrix}.
 
-In float64, with all ranks in one process, the conformance suite computes its expected values with this class. A known
-mistake is the class with one method replaced (``refimpl.conformance.space.mesh``).
+In float64, with all ranks in one process, the conformance suite computes its expected values with this class. To plant
+a known mistake, it replaces one method (``refimpl.conformance.space.mesh``).
 """
 
 import numpy as np

@@ -10,7 +10,7 @@ vanishes nor overflows. S changes during the training:
     n good steps in a row              S := 2 S
 
 All ranks must agree. If each decided by itself, one could leave out a step that the others do. S and the count of good
-steps belong into the checkpoint. A CPU computes in float32; ``half`` emulates hardware that rounds to 16 bits.
+steps belong in the checkpoint. A CPU computes in float32; ``half`` emulates hardware that rounds to 16 bits.
 
     mpirun -n 4 python -m refimpl.plain.mixed_precision
 """

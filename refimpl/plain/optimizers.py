@@ -72,7 +72,7 @@ class Momentum(SGD):
 
 
 class Nesterov(Momentum):
-    """Nesterov's step, as Sutskever et al. 2013 and PyTorch write it: the next velocity without a new gradient."""
+    """Sutskever et al. 2013, as PyTorch writes it: a step along the velocity that a second update with g would give."""
 
     def step(self, v, g, rate):
         """Return what is subtracted."""

@@ -47,7 +47,7 @@ class Owner:
     """
 
     def __init__(self, number, owners, workers, steps, variables, options, rule="asynchronous", correction="none"):
-        from refimpl.plain.clipping import Optimizer  # only here: the suite has no kernels, and calls ``begin``
+        from refimpl.plain.clipping import Optimizer  # not above: the suite calls only ``begin``, without kernels
         if options.clip_norm is not None or not options.average_sparse:
             raise ValueError("without barriers no rank knows all gradients: set clip_norm None, average_sparse True")
         check(correction, options.optimizer)

@@ -3,8 +3,8 @@
     ring(3) = [[(0, 1, 0, True), (1, 2, 1, True), (2, 0, 2, True)], …]      round 0: each rank sends one chunk to its
                                                                             right, where it is added to the rank's own
 
-A schedule can be printed, counted, drawn, simulated, and run on symbols. ``prove`` runs it on symbols: it keeps, for
-each rank and chunk, the list of ranks whose contributions are in the sum. At the end each must be there exactly once.
+A schedule can be printed, counted, drawn, simulated, and run on symbols. ``prove`` runs it on symbols: for each rank
+and chunk it counts how often each rank's contribution is in the sum. At the end each must be in it exactly once.
 
     python -m refimpl.plain.schedule
 """

@@ -49,7 +49,7 @@ def fit(samples):
     """Return the (θ0, θ1, θ2) with the least squared error for {P: seconds}, where θ1 and θ2 are not negative."""
     counts, seconds = np.array(list(samples), float), np.array(list(samples.values()))
     columns, found = np.stack([np.ones_like(counts), 1 / counts, counts], axis=1), []
-    for free in ([0, 1, 2], [0, 1], [0, 2], [0]):  # all θ; then with θ2, with θ1, with both fixed to 0
+    for free in ([0, 1, 2], [0, 1], [0, 2], [0]):  # first all θ are free; then θ2 is 0, or θ1, or both
         theta, scale = np.zeros(3), columns[:, free].max(axis=0)  # scaled columns have smaller rounding errors
         theta[free] = np.linalg.lstsq(columns[:, free] / scale, seconds, rcond=None)[0] / scale
         if min(theta[1:]) >= 0:

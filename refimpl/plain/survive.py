@@ -4,7 +4,7 @@
                it alone keeps: its rows with their optimizer arrays, and the state of its microbatches
     agree      the living ranks agree whether everybody finished; only then does the step count
     recover    otherwise the living form a smaller communicator, deal rows and microbatches anew, take the dead rank's
-               from its partner, and do the step again
+               share from its partner, and do the step again
 
 The microbatches are the same on any number of ranks, and their gradients are added up in the order of one tree. So the
 repeated step gives the bits that it would have given. This needs an MPI that goes on when a rank dies. Open MPI can do

@@ -1,9 +1,9 @@
 """A training whose gradients are given, with one method for each decision: accumulate, add up, clip, update, resume.
 
 A rank may compute gradients in several micro-steps before one update; these form a window. For each window: add up this
-rank's gradients; add up those of all ranks (``sums``); clip by the norm; update every variable. The manifest
-(``semantics``) says how an implementation defines each decision. A known mistake is this class with one method
-replaced.
+rank's gradients; add up those of all ranks (``sums``); clip by the norm; update every variable. The manifest of the
+conformance suite (``semantics``) says how an implementation makes each decision. To plant a known mistake, the suite
+replaces one method of this class.
 """
 
 from copy import deepcopy
@@ -16,7 +16,10 @@ from refimpl.plain.sums import Sums, norm_of
 
 
 class Updates(Sums):
-    """One rank's training. world: has rank and allgather.  task: what is trained, see ``refimpl.conformance.case``."""
+    """One rank's training. world: has rank and allgather.  task: what is trained, see ``refimpl.conformance.case``.
+
+    clock, updates: both count updates. The optimizer reads ``clock``, the rate ``updates``: a mistake may change one.
+    """
 
     world, clock, updates = None, 0, 0
 

@@ -3,7 +3,7 @@
 import pytest
 
 from refimpl.notebook.exercises.parameter_server import bytes_of, check_deal, check_factor, check_rank_2
-from refimpl.notebook.exercises.sparsity import check_crossing, check_expected, check_server_bytes
+from refimpl.notebook.exercises.sparsity import check_allgather_bytes, check_expected, check_server_bytes
 
 
 def deal(loads, ranks, key=None):
@@ -19,9 +19,14 @@ def server_bytes(alpha, w, ranks):
     return 4 * alpha * w * (ranks - 1) / ranks
 
 
+def allgather_bytes(together, w, ranks):
+    return 2 * together * w * (ranks - 1) / ranks
+
+
 @pytest.mark.parametrize("check, answers", [
     (check_rank_2, (68, 52)), (check_factor, (24,)), (check_deal, (deal,)),
-    (check_expected, (1.75,)), (check_server_bytes, (server_bytes,)), (check_crossing, (100,))])
+    (check_expected, (1.75,)), (check_server_bytes, (server_bytes,)),
+    (check_allgather_bytes, (allgather_bytes,))])
 def test_right_answers(check, answers):
     assert check(*answers).right is True
 
@@ -29,7 +34,7 @@ def test_right_answers(check, answers):
 @pytest.mark.parametrize("check, answers", [
     (check_rank_2, (..., ...)), (check_rank_2, (68, ...)), (check_factor, (...,)),
     (check_deal, (lambda loads, ranks: ...,)), (check_expected, (...,)),
-    (check_server_bytes, (lambda *all_of_them: ...,)), (check_crossing, (...,))])
+    (check_server_bytes, (lambda *all_of_them: ...,)), (check_allgather_bytes, (lambda *all_of_them: ...,))])
 def test_no_answer_yet(check, answers):
     assert check(*answers).right is None
 
@@ -56,9 +61,12 @@ def test_no_answer_yet(check, answers):
     (check_server_bytes, (lambda a, w, n: 4 * w * (n - 1) / n,), "only touched rows"),
     (check_server_bytes, (lambda a, w, n: 2 * a * w,), "serves too"),
     (check_server_bytes, (lambda a, w, n: w,), "a step's ledger shows"),
-    (check_crossing, (50,), "4 in front"),
-    (check_crossing, (0.02,), "a number of ranks"),
-    (check_crossing, (16,), "solve for N"),
+    (check_allgather_bytes, (lambda t, w, n: 2 * t * w * (n - 1),), "touch them together"),
+    (check_allgather_bytes, (lambda t, w, n: t * w * (n - 1) / n,), "one direction"),
+    (check_allgather_bytes, (lambda t, w, n: 2 * t * w,), "no message to itself"),
+    (check_allgather_bytes, (lambda t, w, n: 2 * t * w / n,), "each of N - 1 others"),
+    (check_allgather_bytes, (lambda t, w, n: 4 * t * w * (n - 1) / n**2,), "that is the server"),
+    (check_allgather_bytes, (lambda t, w, n: w,), "allgather_bytes(1/2, 12288, 4) returned 12288"),
 ])
 def test_wrong_answers_get_a_hint(check, answers, hint):
     verdict = check(*answers)

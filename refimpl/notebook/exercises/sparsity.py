@@ -1,4 +1,4 @@
-"""Checks of notebook 3: expected rows, a cost formula, and the ranks at which two strategies cost the same."""
+"""Checks of notebook 3: expected rows, and the bytes of a server and of an allgather."""
 
 from fractions import Fraction
 
@@ -26,6 +26,30 @@ MISTAKES = {
 """Hint -> the wrong formula for which it is given."""
 
 
+SHARED = {
+    "that is N ranks which touch so many rows each; here they touch them together": lambda t, w, n: 2 * t * w * (n - 1),
+    "that is one direction; count what a rank sends and what it receives": lambda t, w, n: t * w * Fraction(n - 1, n),
+    "a rank needs no message to itself: it has N - 1 partners": lambda t, w, n: 2 * t * w,
+    "a rank sends its rows to each of N - 1 others": lambda t, w, n: 2 * t * w * Fraction(1, n),
+    "that is the server; begin with 2 α w (N - 1)": lambda t, w, n: 4 * t * w * Fraction(n - 1, n * n),
+}
+"""Hint -> the wrong formula for which it is given."""
+
+
+def _formula(said, function, inputs, wanted, mistakes, why):
+    """Return the verdict on a function of (part, w, ranks) that returns bytes. said: its name."""
+    found = [answered(function(*each)) for each in inputs]
+    if all(abs(value - want) <= 1e-9 * abs(want) for value, want in zip(found, wanted)):
+        return right(why)
+    for hint, formula in mistakes.items():
+        if all(abs(value - formula(*each)) <= 1e-9 * value for value, each in zip(found, inputs)):
+            return wrong(hint)
+    first = next(i for i, (value, want) in enumerate(zip(found, wanted)) if abs(value - want) > 1e-9 * abs(want))
+    part, w, ranks = inputs[first]
+    return wrong(f"{said}({part}, {w}, {ranks}) returned {float(found[first]):g}, and a step's ledger shows "
+                 f"{float(wanted[first]):g}")
+
+
 @exercise
 def check_server_bytes(server_bytes):
     """Check a function server_bytes(alpha, w, ranks): values in and out of each rank, for a table over all ranks."""
@@ -33,22 +57,16 @@ def check_server_bytes(server_bytes):
     cases = [CostCase(True, "server", rows=192, alpha=alpha, partitions=ranks) for alpha, ranks in asked]
     wanted = [closed_formula(case, ranks).values for case, (_, ranks) in zip(cases, asked)]
     inputs = [(alpha, case.nbytes, ranks) for case, (alpha, ranks) in zip(cases, asked)]
-    found = [answered(server_bytes(*each)) for each in inputs]
-    if all(abs(value - want) <= 1e-9 * abs(want) for value, want in zip(found, wanted)):
-        return right("4 α w (N - 1) / N: pulled and pushed as a worker, served and received as an owner.")
-    for hint, formula in MISTAKES.items():
-        if all(abs(value - formula(*each)) <= 1e-9 * value for value, each in zip(found, inputs)):
-            return wrong(hint)
-    first = next(i for i, (value, want) in enumerate(zip(found, wanted)) if abs(value - want) > 1e-9 * abs(want))
-    alpha, w, ranks = inputs[first]
-    return wrong(f"server_bytes({alpha}, {w}, {ranks}) returned {float(found[first]):g}, and a step's ledger shows "
-                 f"{float(wanted[first]):g}")
+    return _formula("server_bytes", server_bytes, inputs, wanted, MISTAKES,
+                    "4 α w (N - 1) / N: pulled and pushed as a worker, served and received as an owner.")
 
 
 @exercise
-def check_crossing(ranks):
-    """Check the number of ranks on which gathering 2 % of a table's rows and sending the whole table cost the same."""
-    return compared(ranks, 100, "2 / α. On more ranks the whole table is cheaper. The server sends fewer values at "
-                    "any N.", {50: "the allreduce has 4 in front, the allgather 2"},
-                    "the answer is a number of ranks; α is given" if ranks < 1 else
-                    "set 2 α w (N - 1) = 4 w (N - 1) / N, and solve for N", apart=0.5)
+def check_allgather_bytes(allgather_bytes):
+    """Check a function allgather_bytes(together, w, ranks): values in and out of each rank if ranks share the rows."""
+    asked = [(Fraction(1, 2), 4), (Fraction(1), 8), (Fraction(1, 2), 2), (Fraction(0), 4), (Fraction(3, 8), 3)]
+    cases = [CostCase(True, "allgather", rows=192, alpha=together / ranks) for together, ranks in asked]
+    wanted = [closed_formula(case, ranks).values for case, (_, ranks) in zip(cases, asked)]
+    inputs = [(together, case.nbytes, ranks) for case, (together, ranks) in zip(cases, asked)]
+    return _formula("allgather_bytes", allgather_bytes, inputs, wanted, SHARED,
+                    "2 together w (N - 1) / N: never above 2 together w. More words made the line grow.")
