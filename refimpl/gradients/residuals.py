@@ -15,18 +15,18 @@ class ElementTree(RowTree):
 
     codec: picks what is sent.  leaves: this rank's microbatches.  step() -> the number of the step at hand.
     left_out: (variable, microbatch) -> float32 of the variable's shape, what no step has sent; of a codec that keeps
-    more arrays (``Codec.kept``), so many of these.
+    more arrays (``Codec.kept``), so many of these.  units: V.
     """
 
-    def __init__(self, variables, codec: Codec, leaves, step=lambda: 0):
+    def __init__(self, variables, codec: Codec, leaves, step=lambda: 0, units: int = 1):
         super().__init__((), np)
         self.trees, self.picks = {v.name: TreeSum(self.codec.merge_rows) for v in variables}, codec
         self.left_out = {(v.name, leaf): np.zeros(codec.shape_kept(v.shape), v.dtype)
                          for v in variables for leaf in leaves}
-        self.step = step
+        self.step, self.units = step, units
 
     def push(self, leaf, gradients):
-        picks = self.picks.at(self.step())
+        picks = self.picks.at(self.step(), self.units)
         for name, tree in self.trees.items():
             kept = self.left_out[name, leaf].reshape(picks.kept, -1)
             gradient = np.zeros_like(kept[0]) if gradients is None else np.asarray(gradients[name]).reshape(-1)

@@ -32,10 +32,10 @@ def encoded(plan: Plan) -> dict[str, str]:
     return {name: strategy.codec for name, strategy in plan.strategies.items() if strategy.codec != IDENTITY}
 
 
-def check_codecs(plan: Plan, variables, device: str = "cpu", optimizer: str = "sgd"):
+def check_codecs(plan: Plan, variables, device: str = "cpu", optimizer: str = "sgd", clip_norm=None):
     """Raise ValueError, with what fits, unless a training can follow the plan's codecs. Local.
 
-    device: the kind where ranks compute.  optimizer: its name.
+    device: the kind where ranks compute.  optimizer: its name.  clip_norm: of the sum, None: it is not clipped.
     """
     for v in (v for v in variables if v.name in encoded(plan)):
         strategy = plan.strategies[v.name]
@@ -53,6 +53,9 @@ def check_codecs(plan: Plan, variables, device: str = "cpu", optimizer: str = "s
         if strategy.coding.optimizer not in ("", optimizer):
             raise ValueError(f"{told} has its own momentum, and {optimizer} would change what it sends once more: say "
                              f"--optimizer {strategy.coding.optimizer}, or topk:{strategy.coding.ratio:g}")
+        if clip_norm is not None and getattr(strategy.coding, "norm", None) is not None:
+            raise ValueError(f"{told} clips the gradient of each microbatch, and --clip-norm {clip_norm:g} would clip "
+                             "their sum once more: say --clip-norm none, or leave out the norm at the end of the codec")
         if plan.consistency != SYNCHRONOUS:
             raise ValueError(f"{told}: without barriers gradients are not encoded; leave --codec out, or say "
                              "--consistency synchronous")

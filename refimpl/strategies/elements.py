@@ -56,7 +56,8 @@ class GatheredElementsExchange(EncodedReplicas, GatheredRowsExchange, of=Gathere
     def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
         super().__init__(placed, plan, comm, seed)
         leaves = [leaves_of(r, comm.size, plan.microbatches) for r in range(comm.size)]
-        self.gradients = ElementTree(self.variables, self.codec, leaves[comm.rank], lambda: self.step)
+        self.gradients = ElementTree(self.variables, self.codec, leaves[comm.rank], lambda: self.step,
+                                     plan.microbatches)
         self.codec, self.nodes = self.gradients.codec, list(map(cover, leaves))
 
     def pull(self, needs, phase="pull"):

@@ -85,8 +85,8 @@ class Trainer:
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
             planned, reason = Planning(model, data, options, comm, network_file).find()
             comm.together(lambda: check_consistency(options, planned, data.microbatches, device.kind), (ValueError,))
-            comm.together(lambda: check_codecs(planned, variables, device.kind, options.optimizer),
-                          (ValueError,))
+            comm.together(lambda: check_codecs(planned, variables, device.kind, options.optimizer,
+                                               options.clip_norm), (ValueError,))
             plan = comm.together(lambda: within_memory(with_buckets(planned, variables) if overlap.on else planned,
                                                        variables, options))
             parameters = Parameters.open(variables, plan, comm, options.seed, options.optimizer, device.xp,

@@ -6,7 +6,7 @@ import pytest
 from models import Variable
 from refimpl.gradients import ElementTree, Node
 from refimpl.gradients.codecs import codec_of
-from refimpl.plain.residuals import MomentumCorrection
+from refimpl.plain.residuals import MomentumCorrection, clipped
 from refimpl.plain.sparse_codecs import AdaComp, Threshold, TopK
 
 WEIGHT = Variable("weight", (30, 7))
@@ -55,22 +55,30 @@ def test_nothing_is_lost(text):
         assert text == "threshold:1.5" or (whole.reshape(30, 7) + left_out).tobytes() == given.tobytes()
 
 
-def test_momentum_is_corrected_as_in_plain_and_the_ratio_warms_up():
-    step, plain, rng = [0], MomentumCorrection(), np.random.default_rng(2)
-    tree = ElementTree([WEIGHT], codec_of("dgc:0.05:2"), [0], lambda: step[0])
+@pytest.mark.parametrize("norm", [None, 20.0, np.inf])
+def test_momentum_is_corrected_as_in_plain_and_the_ratio_warms_up(norm):
+    """norm 20 over √3 clips about every second gradient of norm √210 or so; None and inf clip none."""
+    step, plain, seen, rng = [0], MomentumCorrection(), [], np.random.default_rng(2)
+    tree = ElementTree([WEIGHT], codec_of("dgc:0.05:2" + f":{norm}" * (norm == 20)), [0], lambda: step[0], 3)
     for step[0] in range(7):
-        gradient = None if step[0] == 3 else rng.standard_normal((30, 7)).astype(np.float32)
+        gradient = None if step[0] == 3 else (rng.uniform(0.5, 1.5) * rng.standard_normal((30, 7))).astype(np.float32)
         tree.push(0, None if gradient is None else {"weight": gradient})
         ((_, sent),) = tree.take()["weight"]
         k = [53, 53, 14, 14, 11, 11, 11][step[0]]  # 1/4, 1/16 and 0.05 of 210
-        places, values = plain.encode(TopK(210, k), "w", 0, np.zeros(210, np.float32) if gradient is None else gradient.ravel())
+        whole = np.zeros(210, np.float32) if gradient is None else gradient.ravel()
+        given = whole if norm is None else clipped(whole, norm, 3)
+        seen.append((given != whole).any())
+        places, values = plain.encode(TopK(210, k), "w", 0, given)
         assert np.array_equal(sent.ids, places) and sent.rows[:, 0].tobytes() == values.tobytes()
         kept = np.stack([plain.kept["w", 0], plain.velocity["w", 0]])
         assert tree.left_out["weight", 0].tobytes() == kept.tobytes()
+    assert (0 < sum(seen) < 6) == (norm == 20)
 
 
 @pytest.mark.parametrize("text, words", [("dgc:0", "give a ratio above 0"), ("dgc:", "e.g. dgc:0.001"),
-                                         ("dgc:0.1:", "a number of steps after the ratio"), ("dgc:0.1:-1", "a number of")])
+                                         ("dgc:0.1:", "a number of steps after the ratio"), ("dgc:0.1:-1", "a number of"),
+                                         ("dgc:0.1:5:0", "give a norm above 0"), ("dgc:0.1:5:inf", "give a norm"),
+                                         ("dgc:0.1:5:", "e.g. dgc:0.001:500:1.0")])
 def test_a_warm_up_that_means_nothing_is_refused(text, words):
     with pytest.raises(ValueError, match=words):
         codec_of(text)
@@ -91,7 +99,7 @@ def test_a_parameter_that_means_nothing_is_refused(text, words):
         codec_of(text)
 
 
-@pytest.mark.parametrize("text", ["topk:0.05", "threshold:1.5", "adacomp:10", "dgc:0.05"])
+@pytest.mark.parametrize("text", ["topk:0.05", "threshold:1.5", "adacomp:10", "dgc:0.05", "dgc:0.05:1:0.1"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_not_finite_is_sent(text, bad):
     tree, gradient = ElementTree([WEIGHT], codec_of(text), [0]), np.ones((30, 7), np.float32)

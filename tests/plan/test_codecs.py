@@ -73,7 +73,7 @@ def test_where_picked_elements_do_not_fit_they_are_refused():
     as_sums = plan.replaced({"weight": Allreduce(codec="topk:0.01")})
     with pytest.raises(ValueError, match="weight=topk:0.01: only the strategy elements carries"):
         check_codecs(as_sums, VARIABLES)
-    with pytest.raises(ValueError, match="strategy elements does not carry codec bf16: say topk:RATIO or dgc:RATIO:STEPS or threshold:TAU or adacomp:BIN"):
+    with pytest.raises(ValueError, match="strategy elements does not carry codec bf16: say topk:RATIO or dgc:RATIO:STEPS:NORM or threshold:TAU or adacomp:BIN"):
         GatheredElements(codec="bf16").check(VARIABLES[1], 4)
 
 

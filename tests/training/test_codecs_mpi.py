@@ -18,7 +18,7 @@ from refimpl.plain import hybrid
 from refimpl.plain.codecs import Integers, Rounded
 from refimpl.plain.level_codecs import QSGD, OneBit, TernGrad
 from refimpl.plain.power_sgd import compressed, first_q
-from refimpl.plain.residuals import MomentumCorrection, Residuals, dgc_ratio
+from refimpl.plain.residuals import MomentumCorrection, Residuals, clipped, dgc_ratio
 from refimpl.plain.sparse_codecs import AdaComp, Threshold, TopK
 from refimpl.plain.tree import add_up, cover, sum_on
 from refimpl.plan.codecs import codecs_of
@@ -36,7 +36,7 @@ BOTH = {"dense": "bf16", "sparse": "fp16"}
 INTEGERS = {"dense": "integers:16", "sparse": "bf16"}
 PICKED = {"dense": "topk:0.1", "sparse": "bf16"}
 ALONE = [{"dense": codec, "sparse": "fp16"} for codec in ("onebit", "powersgd:2", "qsgd:7", "terngrad", "threshold:0.01",
-                                                            "adacomp:20", "dgc:0.1:1")]
+                                                            "adacomp:20", "dgc:0.1:1:0.05")]
 """Codecs that only one strategy carries. Messages of a fixed size come first."""
 WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
         "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
@@ -66,17 +66,17 @@ def integer_sum(gradients, name, step):
 
 FED_BACK = {"topk:0.1": lambda n: TopK(n, min(n, max(1, math.ceil(0.1 * n)))), "onebit": OneBit,
             "qsgd:7": lambda n: QSGD(n, 7), "terngrad": TernGrad, "threshold:0.01": lambda n: Threshold(n, 0.01),
-            "adacomp:20": lambda n: AdaComp(n, 20), "powersgd:2": None, "dgc:0.1:1": None}
+            "adacomp:20": lambda n: AdaComp(n, 20), "powersgd:2": None, "dgc:0.1:1:0.05": None, "dgc:0.1:1:1e9": None}
 
 
 def fed_back_sum(kind, gradients, name, step, residuals):
     gradients = [np.asarray(g) for g in gradients]
     if kind == "powersgd:2":
         return low_rank_sum(gradients, name, residuals)
-    if kind == "dgc:0.1:1":
-        n, dgc = gradients[0].size, residuals.kept.setdefault("dgc", MomentumCorrection())
+    if kind.startswith("dgc:0.1:1:"):
+        norm, n, dgc = float(kind.split(":")[-1]), gradients[0].size, residuals.kept.setdefault("dgc", MomentumCorrection())
         codec = TopK(n, math.ceil(dgc_ratio(0.1, step, 1) * n))
-        messages = [dgc.encode(codec, (name, v), v, g.reshape(-1)) for v, g in enumerate(gradients)]
+        messages = [dgc.encode(codec, (name, v), v, clipped(g.reshape(-1), norm, len(gradients))) for v, g in enumerate(gradients)]
         return codec.decode(sum_on(1, messages, codec.merge)).reshape(gradients[0].shape)
     codec = FED_BACK[kind](gradients[0].size)
     messages = [residuals.encode(codec, name, v, g.reshape(-1), drawn(g, step, name, v))
@@ -162,9 +162,12 @@ def test_one_answer_on_machines_and_with_several_microbatches_less_than_ranks(co
 @pytest.mark.ranks(3)
 @pytest.mark.parametrize("kinds", ALONE[1:], ids=lambda kinds: kinds["dense"])
 def test_codecs_of_a_strategy_of_their_own_have_one_answer(comm, plain, kinds):
-    expected = plain("lm", "sgd", kinds, microbatches=7)
+    changes = {"microbatches": 7, **({"clip_norm": None} if kinds == ALONE[-1] else {})}  # DGC clips by itself
+    expected = plain("lm", "sgd", kinds, **changes)
     for architecture in ("hybrid", "ps"):
-        assert answer("lm", "sgd", comm, codec=kinds, microbatches=7, architecture=architecture) == expected
+        assert answer("lm", "sgd", comm, codec=kinds, architecture=architecture, **changes) == expected
+    if kinds == ALONE[-1]:
+        assert plain("lm", "sgd", {**kinds, "dense": "dgc:0.1:1:1e9"}, **changes) != expected
 
 
 @pytest.mark.mpi(min_size=8)
@@ -257,7 +260,9 @@ def test_gradients_take_half_the_bytes(comm):
 def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path, codec, work):
     (model, data, _), path, everyone = WORKS[work], comm.bcast(tmp_path) / "run", Communicator.of(comm)
     chain = [(1, "hybrid"), (3, "reduce-scatter"), (2, "as-dense"), (3, "ps")]
-    options = make_options(work, "sgd" if codec == ALONE[-1] else "adam", codec=codec)
+    options = make_options(work, "adam", codec=codec)
+    if codec == ALONE[-1]:
+        options = replace(options, optimizer="sgd", learning_rate=0.1, clip_norm=None)
     whole = train(model(), data(), options=replace(options, steps=len(chain)), comm=MPI.COMM_SELF)
     for step, (count, way) in enumerate(chain, 1):
         if some := everyone.first(count):
@@ -281,6 +286,9 @@ REFUSED = [
     (dict(codec={"table": "onebit"}), "codec onebit is for gradients of dense float32 variables, and 'table' is sparse"),
     (dict(codec={"dense": "integers:8"}, microbatches=128), "128 microbatches do not fit into sums of 8 bits: say "
                                                             "integers:16 or 32, or give fewer --microbatches"),
+    (dict(codec={"dense": "dgc:0.01:5:1"}), "--codec weight=dgc:0.01:5:1 has its own momentum"),
+    (dict(codec={"dense": "dgc:0.01:5:1"}, optimizer="sgd"), "--clip-norm 0.05 would clip their sum once more: say "
+                                                             "--clip-norm none, or leave out the norm"),
     (dict(codec={"dense": "dgc:0.01"}), "--codec weight=dgc:0.01 has its own momentum, and adam would change what it sends "
                                         "once more: say --optimizer sgd, or topk:0.01"),
     (dict(codec=BOTH, architecture="ps", consistency="asynchronous", clip_norm=None), "without barriers gradients are "
@@ -291,7 +299,8 @@ REFUSED = [
 @pytest.mark.ranks(3)
 @pytest.mark.parametrize("changes, words", REFUSED)
 def test_what_does_not_fit_is_refused(comm, changes, words):
-    assert words in refusal(comm, lambda: make_trainer("toy", "adam", comm, **changes))
+    how = {"optimizer": "adam", **changes}
+    assert words in refusal(comm, lambda: make_trainer("toy", how.pop("optimizer"), comm, **how))
 
 
 @pytest.mark.ranks(3)

@@ -123,9 +123,10 @@ def add_mathematics(how):
     how.add_argument("--codec", type=_codecs, metavar="WHICH=CODEC,...", help="encode gradients before they are sent. "
                      "WHICH: dense, sparse, or the name of a variable. CODEC: bf16 or fp16 (half the bytes; rounded at "
                      "each node of the microbatch tree); integers:8, :16 or :32 (one scale for all ranks); "
-                     "topk:RATIO, threshold:TAU or adacomp:BIN (large elements; the rest later); dgc:RATIO:STEPS (the "
-                     "same with momentum, and a warm-up in stages of STEPS steps; for --optimizer sgd); onebit, "
-                     "terngrad or qsgd:LEVELS (a few bits for each element); powersgd:R (matrices of rank R). "
+                     "topk:RATIO, threshold:TAU or adacomp:BIN (large elements; the rest later); dgc:RATIO:STEPS:NORM "
+                     "(the same with momentum, a warm-up in stages of STEPS steps, and each microbatch's gradient "
+                     "clipped to its share of NORM; for --optimizer sgd); onebit, terngrad or qsgd:LEVELS (a few bits "
+                     "for each element); powersgd:R (matrices of rank R). "
                      "Example: dense=bf16,sparse=bf16 (default: no encoding)")
     how.add_argument("--precision", choices=["bf16", "fp16"], help="compute with values of 16 bits beside float32 "
                      "masters, and with a dynamic scale of the loss, if the model can; emulated by rounding on a CPU, "

@@ -32,8 +32,8 @@ class Picked(Codec):
         """Return how many of a variable's elements a microbatch sends at most."""
         return elements
 
-    def at(self, step: int) -> "Picked":
-        """Return the codec of a step, counted from 0."""
+    def at(self, step: int, units: int) -> "Picked":
+        """Return the codec of a step, counted from 0. units: V, the microbatches of all ranks."""
         return self
 
     def add(self, kept, gradient):

@@ -29,5 +29,5 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
                         shard_optimizer=options.shard_optimizer, balance=options.balance, **placing(options))
     mesh = mesh_for(trained, data, network)[0] if options.mesh == AUTO else options.mesh
     plan = with_mesh(consistent(found.plan, options), trained.variables, mesh)
-    check_codecs(plan, trained.variables, optimizer=options.optimizer)
+    check_codecs(plan, trained.variables, optimizer=options.optimizer, clip_norm=options.clip_norm)
     return replace(found, plan=plan, layers=layers_of(trained), batch=recipe.microbatches * recipe.microbatch_size)
