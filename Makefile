@@ -63,11 +63,15 @@ define test_mpi
 done
 endef
 
+# what one rank does otherwise than several; on a model or a framework it depends only in `make test-all`
+alone := tests/test_mpi_job.py tests/plain tests/collectives tests/transport/test_communicator_mpi.py \
+         $(patsubst %,tests/training/test_%_mpi.py,one_answer agreement planning overlap failures without_barriers)
+
 # one job runs both parts: collecting them, and what modules compute once, are half a minute's work.
 # 3 ranks have shares of unequal size, as 2 and 4 have not: more cases on these would show nothing new
 define tests
 $(call test_serial,$(1))
-$(call test_one_rank,--part quick)
+$(call test_one_rank,--part quick $(if $(ALL),,$(alone)))
 $(call test_mpi,2,--part quick)
 $(call test_mpi,3,$(1))
 $(call test_mpi,4,--part quick)

@@ -46,7 +46,7 @@ def one_rank(name):
     return world.bcast(answer(name, MPI.COMM_SELF) if world.rank == 0 else None)
 
 
-@pytest.mark.thorough("rated")
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 def test_several_ranks_give_the_answer_of_one(comm, name):
     assert answer(name, comm, **SETTINGS[name]) == one_rank(name)

@@ -19,6 +19,14 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "big: too many threads for Numba's CUDA simulator")
 
 
+def pytest_collection_modifyitems(items):
+    """Leave float64 on a GPU to `make test-all`: it is the same bodies, each of which the stand-in compiles anew."""
+    for item in items:
+        if "gpu" in item.fixturenames and hasattr(item, "callspec"):
+            if np.dtype(item.callspec.params.get("dtype", "float32")) == np.float64:
+                item.add_marker(pytest.mark.thorough)
+
+
 @pytest.fixture
 def gpu(cupy, request, monkeypatch):
     """CuPy's names: kernels of the project run in loops, in the simulator, or on a GPU (`make test-gpu`)."""

@@ -22,7 +22,7 @@ def placed(gpu, gradient, on_gpu):
     return RowGradient(gpu.asarray(gradient.ids) if on_gpu else gradient.ids, gpu.asarray(gradient.rows))
 
 
-@pytest.mark.parametrize("dtype, on_gpu", [("float32", False), ("float64", True)])
+@pytest.mark.parametrize("dtype, on_gpu", [("float32", False), ("float32", True), ("float64", True)])
 @pytest.mark.parametrize("count, width, vocabulary", SHAPES)
 def test_aggregate_holds_the_definition(gpu, count, width, vocabulary, dtype, on_gpu):
     ids, rows = draw("aggregate", count, width, vocabulary, dtype)

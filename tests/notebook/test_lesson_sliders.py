@@ -20,6 +20,7 @@ def explorer(lesson, cell):
 
 @pytest.mark.parametrize(("lesson", "cell"), [
     ("1_adding_up.ipynb", "lengths-explorer"), ("3_sparsity.ipynb", "cost-explorer")])
+@pytest.mark.thorough("cost")
 def test_each_slider_that_moves_draws_another_picture(lesson, cell):
     pytest.importorskip("ipywidgets", reason="the extra notebooks is not installed")
     *sliders, shown = explorer(lesson, cell).widget().children

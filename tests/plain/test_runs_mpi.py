@@ -37,6 +37,7 @@ def test_ring(comm, shown):
 
 
 @pytest.mark.ranks(3)
+@pytest.mark.thorough
 def test_layerwise(comm, shown):
     *trained, outside, inside, stale = [line for line in shown("layerwise") if line.startswith("rank 0: ")]
     hashes = [re.search("sha256 (.*)", line).group(1) for line in trained]

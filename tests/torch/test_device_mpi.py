@@ -21,7 +21,7 @@ def answer(name, comm, **changes):
 
 
 @pytest.mark.parametrize("name", ["recommender", "tied"])
-@pytest.mark.thorough("recommender")
+@pytest.mark.thorough
 def test_several_ranks_give_the_answer_of_one(comm, name):
     one = answer(name, MPI.COMM_SELF) if comm.rank == 0 else None
     assert answer(name, comm, overlap=True) == comm.bcast(one)

@@ -82,14 +82,13 @@ def test_a_resumed_run_ends_as_one_that_was_not_interrupted(comm, one_rank, tmp_
 
 def test_every_rank_has_what_was_learned(comm):
     """After a training, whatever the strategy: its result says so. A second training goes on from there."""
-    for name in CASES:
-        for settings in (dict(architecture="hybrid"), dict(architecture="ps", partitions=3)):
-            model, found = model_of(name, DTYPE), []
-            for _ in range(2):
-                result = train(model, training_data(name), options=options_of(name, 2, **settings), comm=comm)
-                model.load(result)
-                found.append(result.parameters_sha256)
-            assert found[0] != found[1]
+    for name in ("recommender", "tied"):
+        model, found = model_of(name, DTYPE), []
+        for _ in range(2):
+            result = train(model, training_data(name), options=options_of(name, 2, **SETTINGS[name]), comm=comm)
+            model.load(result)
+            found.append(result.parameters_sha256)
+        assert found[0] != found[1]
 
 
 def test_the_plain_system_trains_a_module_to_the_same_bits(comm):

@@ -196,7 +196,7 @@ def test_the_ledger_is_the_prediction_on_machines(comm, machines, settings):
 @pytest.mark.parametrize("settings", [
     *BY_ROWS, SETTINGS[4], dict(architecture="ps", partitions=1, local_aggregation=False),
     dict(architecture="hybrid", partitions=5, scheme="interleaved", local_aggregation=False)], ids=str)
-@pytest.mark.thorough("as_dense", "partitions=5", "{'architecture': 'hybrid'}")
+@pytest.mark.thorough("partitions=5", "{'architecture': 'hybrid'}")
 def test_the_ledger_is_the_prediction_beside_the_computation(comm, monkeypatch, settings):
     """Each dense variable in a bucket of its own, rows in rounds; on machines of one rank, and of several."""
     monkeypatch.setattr("refimpl.plan.buckets.BUCKET", 1)

@@ -27,6 +27,7 @@ def trained(comm, machines, **settings):
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.thorough("ps, overlapping", "rows to everybody, messages")
 def test_bits_and_bytes_are_those_of_messages(comm, settings):
     for each in (comm.size, 2) if settings["architecture"] == "ps" else (2,):
         expected = trained(comm, each, **settings)

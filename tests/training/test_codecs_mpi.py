@@ -150,6 +150,7 @@ def test_one_answer_by_every_way(comm, plain, work, microbatches):
             assert answer(work, "adam", comm, codec=kinds, microbatches=microbatches, **WAYS[way]) == expected, way
 
 
+@pytest.mark.ranks(4)
 def test_one_answer_on_machines_and_with_several_microbatches_less_than_ranks(comm, plain):
     for kinds, microbatches in ((BOTH, 7), (BOTH, 2), (INTEGERS, 7), (PICKED, 2), (ALONE[0], 2)):
         expected = plain("toy", "adam", kinds, microbatches=microbatches)
@@ -188,6 +189,7 @@ def test_integers_have_one_answer_on_a_ring_too(comm, plain):
 @pytest.mark.ranks(3)
 @pytest.mark.parametrize("kinds, ways", [(BOTH, WAYS), (INTEGERS, OF_DENSE), (ALONE[0], OF_DENSE[-1:]),
                                          (ALONE[1], OF_DENSE[-1:])], ids=["rounded", "integers", "onebit", "powersgd"])
+@pytest.mark.thorough("integers", "powersgd")
 def test_the_ledger_is_the_prediction(comm, kinds, ways):
     """On machines of two ranks and of one by turns."""
     for number, way in enumerate(ways):
@@ -257,6 +259,7 @@ def test_gradients_take_half_the_bytes(comm):
 @pytest.mark.mpi(min_size=3)
 @pytest.mark.parametrize("codec, work", [(BOTH, "toy"), (PICKED, "toy"), (ALONE[0], "toy"), (ALONE[1], "lm"),
                                          (ALONE[-1], "toy")], ids=["rounded", "picked", "alone", "low rank", "dgc"])
+@pytest.mark.thorough("picked", "low rank")
 def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path, codec, work):
     (model, data, _), path, everyone = WORKS[work], comm.bcast(tmp_path) / "run", Communicator.of(comm)
     chain = [(1, "hybrid"), (3, "reduce-scatter"), (2, "as-dense"), (3, "ps")]

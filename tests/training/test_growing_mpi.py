@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 
 
 @pytest.mark.parametrize("model, data", [("cnn", "digits"), ("lm", "synthetic:300")])
+@pytest.mark.thorough("lm")
 def test_one_answer_and_a_resume_in_another_stage(comm, tmp_path, model, data):
     recipe = Recipe(model, data, "tiny", microbatches=6, microbatch_size=2, window=5, grow_batch=(2, 2))
     path = comm.bcast(tmp_path)

@@ -20,7 +20,7 @@ FEW = {"lars": {"trust": 0.25}, "lamb": {"beta1": 0.5}}
 
 @pytest.mark.parametrize("optimizer", FEW)
 @pytest.mark.parametrize("work", ["toy", "lm", "cnn"])
-@pytest.mark.thorough("toy")
+@pytest.mark.thorough("toy-lars")
 def test_one_answer_by_every_way(comm, work, optimizer):
     told = dict(optimizer_options=FEW[optimizer], average_sparse=work != "toy")
     expected = plain_answer(MPI.COMM_SELF, work, optimizer, told)
@@ -31,6 +31,7 @@ def test_one_answer_by_every_way(comm, work, optimizer):
 
 
 @pytest.mark.parametrize("optimizer", FEW)
+@pytest.mark.thorough("lamb")
 def test_the_norms_take_as_many_bytes_as_the_formula(comm, optimizer):
     for each in (1, 2):
         trainer = make_trainer("toy", optimizer, Communicator(comm, in_blocks(comm.size, each)))

@@ -14,7 +14,8 @@ from refimpl.training.trainer import Trainer
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
-OVERLAP = pytest.mark.parametrize("overlap", [False, True], ids=["sequential", "overlapped"])
+OVERLAP = pytest.mark.parametrize("overlap", [False, pytest.param(True, marks=pytest.mark.thorough)],
+                                  ids=["sequential", "overlapped"])
 
 
 def options_of(overlap, **changes):

@@ -36,6 +36,7 @@ def wrong_runs(comm, one_rank, works, machines):
 
 @pytest.mark.parametrize("machines", MACHINES)
 @pytest.mark.thorough("pairs")
+@pytest.mark.ranks(4)
 def test_every_machine_shape(comm, one_rank, machines):
     assert wrong_runs(comm, one_rank, WORKS, MACHINES[machines](comm.size)) == []
 

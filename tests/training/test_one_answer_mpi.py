@@ -74,6 +74,7 @@ def test_the_plain_trainer(comm, plain, architecture):
     assert wrong(comm, plain, [(case, plainly, {"architecture": architecture}) for case in cases]) == []
 
 
+@pytest.mark.thorough
 def test_any_number_of_microbatches(comm, plain):
     """Fewer microbatches than ranks, no power of two, ranks whose microbatches are several tree nodes."""
     runs = [(case, fast, SETTINGS[settings]) for case in OF_MICROBATCHES for settings in ("allreduce", "ps", "hybrid")]

@@ -169,11 +169,11 @@ def test_by_itself_it_overlaps_where_few_ranks_share_a_core(comm, monkeypatch):
         mine = list(range(last if comm.rank == comm.size - 1 else 8))
         monkeypatch.setattr(overlap_choice, "core_numbers", lambda mine=mine: mine)
         for communicator in (Communicator(comm, machines), Communicator(comm, in_blocks(comm.size, comm.size))):
-            trainer = make_trainer("lm", "sgd", communicator, overlap=None, device="cpu")
+            trainer = make_trainer("toy", "sgd", communicator, overlap=None, device="cpu")
             several = len(communicator.machines) > 1
             assert trainer.overlap == (on and several) and bool(trainer.overlap_choice.reason) == several
             assert bool(trainer.plan.buckets) == trainer.overlap
-    assert make_trainer("lm", "sgd", Communicator(comm, machines), overlap=True).overlap
+    assert make_trainer("toy", "sgd", Communicator(comm, machines), overlap=True).overlap
 
 
 def test_overlap_is_refused_where_mpi_does_not_allow_it(comm, monkeypatch):

@@ -52,6 +52,7 @@ def test_the_chosen_partitions_are_followed_and_the_answer_is_the_same(comm):
 
 @pytest.mark.mpi(min_size=2)
 @pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.thorough("True")
 def test_it_starts_at_the_number_of_machines_and_moves_every_bucket(comm, overlap):
     machines = in_blocks(comm.size, 2) if comm.size % 2 == 0 else ((0,), tuple(range(1, comm.size)))
     trainer, trials, _ = searched(Communicator(comm, machines=machines), overlap=overlap)

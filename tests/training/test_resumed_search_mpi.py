@@ -47,6 +47,7 @@ def test_wherever_it_stops_it_goes_on(searching, tmp_path, every, stops):
             assert {len(placement["owners"]) for placement in plan["placements"] if placement["sparse"]} == {6}
 
 
+@pytest.mark.thorough
 def test_without_its_state_it_would_not(searching, tmp_path, monkeypatch):
     """The check above fails for a checkpoint that forgets the samples."""
     path = searching.comm.bcast(tmp_path)
@@ -58,6 +59,7 @@ def test_without_its_state_it_would_not(searching, tmp_path, monkeypatch):
     assert resumed.partition_search != whole.partition_search and searching.tried[0] == (WALK[0], STEPS)
 
 
+@pytest.mark.thorough
 def test_one_that_has_ended_is_not_begun_anew(searching, tmp_path):
     path = searching.comm.bcast(tmp_path)
     ended = searching.run(path / "run", steps=16)
@@ -93,6 +95,7 @@ def test_under_another_plan_it_starts_again_and_says_so(searching, tmp_path, cha
     assert len(told) == (searching.comm.rank == 0) and all(re.fullmatch(words, names) for names in told)
 
 
+@pytest.mark.thorough
 def test_without_a_search_a_checkpoint_has_none_and_one_may_begin(searching, tmp_path):
     path = searching.comm.bcast(tmp_path)
     searching.run(path / "run", steps=2, search_partitions=False)
