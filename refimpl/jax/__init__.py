@@ -4,6 +4,8 @@
     result = train(model, data, options=Options(optimizer="adam", learning_rate=0.001), output="runs/mine")
     params = model.load("runs/mine")              the tree of learned parameters
     LinenModel(loss, variables)                   a module of flax.linen
+    NnxModel(module, loss)                        of flax.nnx
+    EquinoxModel(loss, module, state)             of equinox
 
 ``docs/jax.md`` lists what is refused, and why. Nothing else in this project imports this room.
 """
@@ -21,14 +23,14 @@ from refimpl.jax.arrays import Microbatch
 from refimpl.jax.model import JaxModel
 from refimpl.jax.rows import PulledRows
 
-WITH = {"LinenModel": ("linen", "flax")}
+WITH = {"LinenModel": ("linen", "flax"), "NnxModel": ("nnx", "flax"), "EquinoxModel": ("equinox", "equinox")}
 """What needs a package of its own: name -> (its file here, the package)."""
 
 __all__ = ["JaxModel", "Microbatch", "PulledRows", *WITH]
 
 
 def __getattr__(name):
-    """Import what needs flax when it is asked for. Local."""
+    """Import what needs flax or equinox when it is asked for. Local."""
     if name not in WITH:
         raise AttributeError(f"refimpl.jax has no {name}; it has {', '.join(__all__)}")
     file, package = WITH[name]

@@ -23,8 +23,9 @@ if importlib.util.find_spec("flax") is None:
     pytest.skip("flax is not installed", allow_module_level=True)
 
 import flax.linen as nn
+from flax import nnx
 
-from refimpl.jax import LinenModel
+from refimpl.jax import LinenModel, NnxModel
 
 PAGE = (Path(__file__).parents[2] / "docs/jax.md").read_text(encoding="utf-8")
 
@@ -180,6 +181,132 @@ def means(tmp_path):
     refused("the loss is a mean over the microbatch", embedded, loss=loss)
 
 
+def run(model, output=None):
+    return train(model, data_of(), comm=MPI.COMM_SELF, output=output,
+                 options=Options(steps=2, optimizer="sgd", learning_rate=0.01))
+
+
+class Base(nnx.Module):
+    """A table and what else a trial adds: ``forward(module, rows of the ids)``."""
+
+    def __init__(self, forward=lambda module, x: x.mean(1), **parts):
+        self.words, self.forward = nnx.Embed(40, 4, rngs=nnx.Rngs(0)), forward
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def __call__(self, ids):
+        return self.forward(self, self.words(ids))
+
+
+def squares(module, batch):
+    return ((module(batch.inputs).sum(1) - batch.targets) ** 2).sum()
+
+
+def of_nnx(tmp_path):
+    """A constant stays, a moving average moves, the module has what was learned, and a stream's keys are its own."""
+    def forward(module, x):
+        module.ema[...] = 0.9 * module.ema[...] + 0.1 * x.mean((0, 1))
+        return module.dropout(x.mean(1) + module.one[...], rngs=module.streams)
+
+    class Ema(nnx.Variable):
+        pass
+
+    def made(forward=forward):
+        return Base(forward, ema=Ema(jnp.zeros(4)), one=nnx.Variable(jnp.ones(4)), dropout=nnx.Dropout(0.5),
+                    streams=nnx.Rngs(0, dropout=1))
+
+    module = made()
+    assert isinstance(module.words.embedding, nnx.Param) and not issubclass(Ema, nnx.BatchStat)
+    model = NnxModel(module, squares, moving=[Ema])
+    before = np.asarray(module.words.embedding)
+    run(model, tmp_path / "run")
+    assert model.parts.tables == ("words.embedding",) and model.parts.constants == ("one",)
+    assert not np.array_equal(module.words.embedding, before) and np.abs(module.ema).min() > 0
+    assert NnxModel(made(), squares, moving=[Ema]).load(tmp_path / "run").words.embedding[0, 0] == (
+        module.words.embedding[0, 0])
+    with pytest.raises(CollectiveError, match=r"forward pass changes ema, .* NnxModel\(..., moving=\[Ema\]\)"):
+        run(NnxModel(made(), squares))
+    with pytest.raises(ValueError, match="give NnxModel a flax.nnx.Module, and its loss"):
+        NnxModel(squares, module)
+
+
+def tied_nnx(tmp_path):
+    def attend(module, x):
+        return module.words.attend(x.mean(1))
+
+    with pytest.raises(CollectiveError, match="a table is used otherwise .*test_expectations.py.*NnxModel.*dense="):
+        run(NnxModel(Base(attend), squares))
+    assert not NnxModel(Base(attend), squares, dense=["words.embedding"]).parts.tables
+
+
+def of_equinox(tmp_path):
+    eqx = pytest.importorskip("equinox")
+    from refimpl.jax import EquinoxModel
+
+    class Net(eqx.Module):
+        words: eqx.nn.Embedding
+        out: eqx.nn.Linear
+        norm: eqx.nn.BatchNorm
+        table: jax.Array
+
+        def __init__(self):
+            keys = jax.random.split(jax.random.key(0))
+            self.words, self.out = eqx.nn.Embedding(40, 4, key=keys[0]), eqx.nn.Linear(4, 4, key=keys[1])
+            self.norm, self.table = eqx.nn.BatchNorm(4, "examples", mode="ema"), jnp.arange(40)
+
+        def __call__(self, ids, state):
+            return self.norm(self.out(jax.vmap(self.words)(self.table[ids]).mean(0)), state)
+
+    def loss(module, state, batch):
+        out, state = jax.vmap(module, (0, None), (0, None), axis_name="examples")(batch.inputs, state)
+        return ((out.sum(1) - batch.targets) ** 2).sum(), state
+
+    module, state = eqx.nn.make_with_state(Net)()
+    frozen = eqx.tree_at(lambda net: net.out.weight, jax.tree.map(eqx.is_inexact_array, module), False)
+    model = EquinoxModel(loss, module, state, trained=frozen)
+    assert model.parts.constants == ("out.weight", "table") and model.parts.tables == ("words.weight",)
+    run(model, tmp_path / "run")
+    learned, found = model.load(tmp_path / "run")
+    assert np.array_equal(learned.out.weight, module.out.weight) and not np.array_equal(
+        learned.out.bias, module.out.bias)
+    assert not found.get(module.norm.ema_first_time_index)
+    assert np.abs(found.get(module.norm.ema_state_index)[0]).min() > 0
+    with pytest.raises(CollectiveError, match=r"a module with a state needs \(the sum of the losses, the new state\)"):
+        run(EquinoxModel(lambda module, state, batch: loss(module, state, batch)[0], module, state))
+    with pytest.raises(ValueError, match="give EquinoxModel a loss and an equinox.Module"):
+        EquinoxModel(loss, loss)
+
+
+def tied_equinox(tmp_path):
+    eqx = pytest.importorskip("equinox")
+    from refimpl.jax import EquinoxModel
+
+    def shared(module, batch):
+        embed, linear = module()
+        x = jax.vmap(jax.vmap(embed))(batch.inputs).mean(1)
+        return ((jax.vmap(linear)(x).sum(1) - batch.targets) ** 2).sum()
+
+    key = jax.random.key(0)
+    pair = eqx.nn.Embedding(40, 4, key=key), eqx.nn.Linear(4, 40, key=key)
+    module = eqx.nn.Shared(pair, lambda pair: pair[1].weight, lambda pair: pair[0].weight)
+    with pytest.raises(CollectiveError, match="a table is used otherwise .*EquinoxModel.*dense="):
+        run(EquinoxModel(shared, module))
+    assert run(EquinoxModel(shared, module, dense=["pytree.0.weight"])).steps == 2
+
+
+def checkpointed(tmp_path):
+    eqx = pytest.importorskip("equinox")
+    from refimpl.jax import EquinoxModel
+
+    def loss(module, batch):
+        return squares(eqx.filter_checkpoint(lambda ids: jax.vmap(jax.vmap(module))(ids).mean(1)), batch)
+
+    def squares(function, batch):
+        return ((function(batch.inputs).sum(1) - batch.targets) ** 2).sum()
+
+    run(EquinoxModel(loss, eqx.nn.Embedding(40, 4, key=jax.random.key(0))))
+
+
 TRIALS = {
     "`nn.Embed`": embed, "`nn.BatchNorm`": batch_norm, "`nn.Dropout`, `make_rng`": dropout,
     "evaluation": evaluation, "other collections": collections,
@@ -187,6 +314,9 @@ TRIALS = {
     "`sow`": sown, "a look-up without gradient (`stop_gradient`)": no_gradient,
     "a loss that looks at the type of a table": looked_at, "ids outside of a table": outside,
     "a loss that is a mean": means,
+    "`NnxModel(module, loss)`": of_nnx, "nnx: a tied output layer (`attend`)": tied_nnx,
+    "`EquinoxModel(loss, module, state)`": of_equinox, "equinox: `eqx.nn.Shared`": tied_equinox,
+    "equinox: `eqx.filter_checkpoint`": checkpointed,
 }
 
 
