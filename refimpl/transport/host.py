@@ -52,9 +52,9 @@ launcher: int | None = None
 
 
 @cache
-def crowded() -> bool:
-    """Return whether 4 ranks or more share a core: then a rank that polls keeps others from working. Local.
+def ranks_a_core() -> float:
+    """Return how many ranks share a core: those that wait must not keep others from working. Local.
 
     A rank that is bound to a core sees only this core. Its launcher may run on all cores that it gave to ranks.
     """
-    return ranks_on_host() >= 4 * len({*core_numbers(), *core_numbers(launcher or os.getppid())})
+    return ranks_on_host() / max(1, len({*core_numbers(), *core_numbers(launcher or os.getppid())}))

@@ -1,8 +1,8 @@
 """How a rank waits for others: awake while they are near, asleep while they are far, and never without a time-out.
 
 Polled, not blocked, so that a peer that never comes is an error and no hang. Ranks may outnumber cores: a rank that
-waits must leave the core to one that works, first by giving way at each poll, then by sleeping between polls; where
-many share a core (see ``host``), by sleeping at once.
+waits must leave the core to one that works, first by giving way at each poll, then by sleeping between polls: the
+sooner, the more ranks share a core.
 """
 
 import os
@@ -14,9 +14,10 @@ from mpi4py import MPI
 
 from refimpl.transport.abort import AbortMessages
 from refimpl.transport.errors import CollectiveError, silent_peer
-from refimpl.transport.host import crowded
+from refimpl.transport.host import ranks_a_core
 
-AWAKE_SECONDS = 1e-3  # without progress: longer than any message within a machine takes
+AWAKE_SECONDS = 1e-3  # without progress, with a core of its own: longer than any message within a machine takes
+AWAKE_BESIDE_OTHERS = 1e-4  # where 2 or 3 ranks share a core: polls would take it from one that works
 SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network
 LONGEST_SLEEP = 5e-3
 CHECK_SECONDS = 5e-3  # between two looks for an abort message, each of which costs as much as a poll
@@ -83,6 +84,11 @@ class Waiter:
             wait.pause()
 
 
+def awake_seconds(ranks: float) -> float:
+    """Return how long to poll without sleep, where so many ranks share a core. Local."""
+    return AWAKE_SECONDS if ranks <= 1 else AWAKE_BESIDE_OTHERS if ranks < 4 else 0.0
+
+
 class Wait:
     """One wait: call ``pause`` after each poll that found nothing, ``progress`` after one that did. Local.
 
@@ -97,7 +103,7 @@ class Wait:
         self.waiter, self.late, self.what, self.messages = waiter, late, what, messages
         beside = threading.current_thread() is not threading.main_thread()
         # another thread computes: leave it the core and Python's lock
-        self.awake = 0.0 if beside or crowded() else AWAKE_SECONDS
+        self.awake = 0.0 if beside else awake_seconds(ranks_a_core())
         self.since, self.checked = None, time.monotonic()
 
     def progress(self):

@@ -4,16 +4,16 @@ import os
 
 import pytest
 
-from refimpl.transport import host
+from refimpl.transport import host, waiting
 
 
 @pytest.fixture(autouse=True)
 def _nobody_says(monkeypatch):
     for name in host.LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
-    host.crowded.cache_clear()
+    host.ranks_a_core.cache_clear()
     yield
-    host.crowded.cache_clear()
+    host.ranks_a_core.cache_clear()
 
 
 def test_who_starts_ranks_says_how_many(monkeypatch):
@@ -27,18 +27,18 @@ def test_who_starts_ranks_says_how_many(monkeypatch):
         assert host.ranks_on_host(otherwise=6) == 6
 
 
-def test_a_host_is_crowded_where_many_ranks_share_a_core(monkeypatch):
+def test_the_more_ranks_share_a_core_the_sooner_they_sleep(monkeypatch):
     monkeypatch.setattr(host, "core_numbers", lambda process=0: [0, 1])
-    for ranks, crowded in ((1, False), (2, False), (7, False), (8, True), (48, True)):
+    for ranks, awake in ((1, 1e-3), (2, 1e-3), (3, 1e-4), (7, 1e-4), (8, 0), (48, 0)):
         monkeypatch.setenv(host.TOLD, str(ranks))
-        host.crowded.cache_clear()
-        assert host.crowded() == crowded
+        host.ranks_a_core.cache_clear()
+        assert waiting.awake_seconds(host.ranks_a_core()) == awake
 
 
-def test_ranks_bound_to_a_core_each_are_no_crowd(monkeypatch):
+def test_ranks_that_are_bound_to_a_core_each_do_not_share_it(monkeypatch):
     monkeypatch.setenv(host.TOLD, "8")
     monkeypatch.setattr(host, "core_numbers", lambda process=0: list(range(8)) if process else [5])
-    assert not host.crowded()
+    assert host.ranks_a_core() == 1
 
 
 def test_a_process_that_cannot_be_seen_has_no_cores():
