@@ -149,6 +149,22 @@ def ladder(imports: list[Import]) -> str:
     return "\n".join(f"{room:12} {below[room]}".rstrip() for room in LADDER)
 
 
+def helpers_of_one_name(tests: Path) -> set[str]:
+    """Return file names of helpers that two folders of tests have: whoever imports one by its name may get the other's.
+    """
+    names = [path.name for path in tests.rglob("*.py") if not (path.parent / "__init__.py").exists()
+             and not path.name.startswith(("test_", "__")) and path.name != "conftest.py"]
+    return {name for name in names if names.count(name) > 1}
+
+
+def test_no_two_helpers_of_tests_have_one_name(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "toys.py").touch()
+    assert helpers_of_one_name(tmp_path) == {"toys.py"}
+    assert helpers_of_one_name(ROOT / "tests") == set()
+
+
 def test_each_room_imports_only_what_is_below_it():
     assert upward(imports_below(ROOT)) == []
 

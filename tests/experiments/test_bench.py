@@ -56,6 +56,7 @@ def test_every_bench_measures_us_and_its_peers(name):
 
 
 @pytest.mark.parametrize("name", BENCHES)
+@pytest.mark.thorough("rows")
 def test_a_missing_peer_is_named_and_left_out(name, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", None)  # import torch raises ImportError
     bench, arguments, _ = BENCHES[name]

@@ -1,4 +1,4 @@
-"""The models of these tests, ``toy_losses``, are a file beside them, and ``framework_toys`` is one of
+"""The models of these tests, ``toy_losses`` and ``jax_modules``, are files beside them, and ``framework_toys`` is one of
 tests/training; without JAX there is nothing to test."""
 
 import importlib.util

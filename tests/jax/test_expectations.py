@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mpi4py import MPI
-from toy_modules import data_of
+from jax_modules import data_of
 
 from refimpl import Options, train
 from refimpl.training.run.directory import read_metrics

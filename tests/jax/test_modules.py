@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from mpi4py import MPI
-from toy_modules import INSTALLED, KINDS, RATE, STEPS, data_of, model_of
+from jax_modules import INSTALLED, KINDS, RATE, STEPS, data_of, model_of
 
 from refimpl.jax.parameters import named
 from refimpl.training.options import Options

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 from mpi4py import MPI
-from toy_modules import INSTALLED, data_of, model_of
+from jax_modules import INSTALLED, data_of, model_of
 
 from refimpl.training.options import Options
 from refimpl.training.session import train

@@ -60,6 +60,7 @@ def loss_with_ddp(name, begin):
     return ddp.main(40, data, module)[0]
 
 
+@pytest.mark.thorough
 def test_the_two_scripts_of_the_guide_learn_the_same(tmp_path):
     """In one order of the examples. Of 25 lines, eleven change."""
     found, guide = {}, (ROOT / "docs" / "torch.md").read_text()
