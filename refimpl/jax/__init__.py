@@ -6,6 +6,7 @@
     LinenModel(loss, variables)                   a module of flax.linen
     NnxModel(module, loss)                        of flax.nnx
     EquinoxModel(loss, module, state)             of equinox
+    optax_options(optimizer, steps, model)        the options of an optimizer of optax
 
 ``docs/jax.md`` lists what is refused, and why. Nothing else in this project imports this room.
 """
@@ -21,12 +22,13 @@ require_installed("jax", "JAX")
 
 from refimpl.jax.arrays import Microbatch
 from refimpl.jax.model import JaxModel
+from refimpl.jax.optimizers import optax_options
 from refimpl.jax.rows import PulledRows
 
 WITH = {"LinenModel": ("linen", "flax"), "NnxModel": ("nnx", "flax"), "EquinoxModel": ("equinox", "equinox")}
 """What needs a package of its own: name -> (its file here, the package)."""
 
-__all__ = ["JaxModel", "Microbatch", "PulledRows", *WITH]
+__all__ = ["JaxModel", "Microbatch", "PulledRows", "optax_options", *WITH]
 
 
 def __getattr__(name):
