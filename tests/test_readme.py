@@ -41,7 +41,7 @@ def test_the_first_commands_are_those_of_a_fresh_clone(tmp_path):
     shown = subprocess.run(["bash", "-ec", "\n".join([clone.replace("REPOSITORY", str(ROOT)), enter, *dry])],
                            cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert shown.returncode == 0, shown.stderr
-    assert "refimpl compare lm --ranks 4" in shown.stdout and "torch==" in shown.stdout and "[jax,flax]" in shown.stdout
+    assert "refimpl compare lm --ranks 4" in shown.stdout and "torch==" in shown.stdout and "[jax,flax,equinox]" in shown.stdout
 
 
 @pytest.fixture(scope="module")
