@@ -32,10 +32,10 @@ CHOICES = {
              "mean-of-means": "the mean over the ranks of each rank's mean over its examples; a rank without any "
                               "counts 0",
              "sum": "the sum over all examples of all ranks"},
-    "untouched": {"kept": "parameters and optimizer state of rows that no rank touched stay as they are",
-                  "decayed": "every update changes every row, with gradient 0 if no rank touched it",
-                  "decayed-by-momentum": "with momentum every row takes part in each update, with other optimizers "
-                                         "those touched"},
+    "untouched": {"kept": "an update does not change rows that no rank touched, nor their optimizer state",
+                  "decayed": "an update changes every row; a row that no rank touched has the gradient 0",
+                  "decayed-by-momentum": "with momentum an update changes every row, with other optimizers only rows "
+                                         "that a rank touched"},
     "adam": {"corrected": "Adam adds epsilon to the corrected root, as the paper's algorithm does",
              "hat": "Adam adds epsilon to the root before its correction, as TensorFlow does",
              "hat-rows": "Adam adds epsilon to the root before its correction for rows alone, as PyTorch's SparseAdam "

@@ -67,8 +67,9 @@ def _hypotheses(sources, now: Inputs, step):
     if sources.training["clip"] is not None:
         yield "not-clipped", "the gradient is not clipped", run(scales=dict.fromkeys(now.gradients, 1.0))
     for field, value in sources.semantics.alternatives("clip_norm", "untouched"):
-        yield (f"{field}={value}", f"the numbers match {field} = {value}: {CHOICES[field][value]}. The manifest says "
-               f"{getattr(sources.semantics, field)}", run(semantics=replace(sources.semantics, **{field: value})))
+        yield (f"{field}={value}", f'your numbers match "{field}": "{value}" ({CHOICES[field][value]}). Your manifest '
+               f'says "{getattr(sources.semantics, field)}"',
+               run(semantics=replace(sources.semantics, **{field: value})))
     yield from _other_gradients(sources, now, step, run)
 
 
