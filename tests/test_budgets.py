@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5937,
+    "kernels": 6128,
     "models": 6080,
     "refimpl/*.py": 194,
     "refimpl/cli": 2674,
@@ -22,7 +22,7 @@ BUDGETS = {
     "refimpl/conformance": 8303,
     "refimpl/enclosure": 1066,
     "refimpl/experiments": 7478,
-    "refimpl/gradients": 1240,
+    "refimpl/gradients": 1238,
     "refimpl/jax": 1100,
     "refimpl/notebook": 1812,
     "refimpl/pictures": 2054,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 2140,
     "refimpl/training": 7823,
     "refimpl/transport": 4107,
-    "tests": 46315,
+    "tests": 46366,
 }
 
 

@@ -11,9 +11,14 @@ def encode_signs(values, packed):
     return fast.encode_signs(values, packed)
 
 
-def pack(levels, bits, packed):
-    """Write levels, (n,) uint8 NumPy, of ``bits`` bits each to ``packed``, (⌈n bits/8⌉,) uint8. Local."""
-    fast.pack(levels, bits, packed)
+def quantise(values, s, norm, key, packed):
+    """Write the signs and levels of values, packed; see ``definition.quantise``. Local. NumPy."""
+    fast.quantise(values, s, norm, key, packed)
+
+
+def three_levels(values, most, key, packed):
+    """Write one of three levels for each value, packed; return the largest; see ``definition.three_levels``. Local."""
+    return fast.three_levels(values, most, key, packed)
 
 
 def look_up(packed, bits, table, out):
@@ -21,4 +26,4 @@ def look_up(packed, bits, table, out):
     fast.look_up(packed, bits, table, out)
 
 
-__all__ = ["definition", "encode_signs", "look_up", "pack"]
+__all__ = ["definition", "encode_signs", "look_up", "quantise", "three_levels"]

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from kernels.random.definition import uniform
+
 
 def encode_signs(values, packed):
     """Write a bit for each element, 1 if it is >= 0, the first one highest; return (2,) float32: the mean of all
@@ -17,6 +19,27 @@ def encode_signs(values, packed):
 def pack(levels, bits, packed):
     """Write the bits of each level, the lowest first, without gaps: (n,) uint8 -> packed (⌈n bits/8⌉,) uint8."""
     packed[...] = np.packbits((levels[:, None] >> np.arange(bits)) & 1)
+
+
+def quantise(values, s, norm, key, packed):
+    """Write a level of 0 to s with a sign for each float32 value, packed: |value| s / norm, rounded at random.
+
+    The lowest bit is the sign. norm: float32, at least the largest size.  packed: (⌈n (1 + bits of s)/8⌉,) uint8.
+    """
+    exact = np.abs(values.astype(np.float64)) * s / norm if norm else np.zeros(len(values))
+    levels = np.minimum(np.floor(exact + uniform(key, len(values))).astype(np.int64), s)
+    pack((2 * levels + (values < 0)).astype(np.uint8), 1 + s.bit_length(), packed)
+
+
+def three_levels(values, most, key, packed):
+    """Cut values to [-most, most], of which m is the largest size; write 1 or 2, for m or -m, with probability
+    |value| / m, else 0: (n,) float32 -> packed (⌈n/4⌉,) uint8. Return m. most: float32.
+    """
+    values = np.clip(values, -most, most)
+    largest = np.abs(values).max(initial=0)
+    sent = uniform(key, len(values)) * largest < np.abs(values)
+    pack(np.where(sent, np.where(values < 0, 2, 1), 0).astype(np.uint8), 2, packed)
+    return largest
 
 
 def look_up(packed, bits, table, out):

@@ -1,9 +1,18 @@
-"""Packed levels, and signs with their means, in Numba: one pass without temporary arrays. Same bits as ``definition``.
+"""Packed levels, and signs with their means, in Numba: one pass without large temporary arrays. Same bits as
+``definition``.
 """
+
+from functools import cache
 
 import numpy as np
 
-from kernels.compiled import compiled
+from kernels.compiled import compiled, inlined
+from kernels.random.fast import before, random_bits_of
+
+WIDE = {2: np.complex128, 4: np.uint64}
+"""Bits of a level -> a type as wide as the float32 numbers of a byte: they are copied at once."""
+BLOCK = 1024
+"""Levels that are found before they are packed, a multiple of 8: they stay in the processor's first cache."""
 
 
 def encode_signs(values, packed):
@@ -13,18 +22,37 @@ def encode_signs(values, packed):
     return means
 
 
-def pack(levels, bits, packed):
-    """See ``definition.pack``."""
-    packed[...] = 0
-    _pack(levels, bits, packed)
+def quantise(values, s, norm, key, packed):
+    """See ``definition.quantise``."""
+    bits = 1 + s.bit_length()
+    norm = np.float64(norm) or 1.0  # 0 if all values are
+    _quantise(values, float(s), norm, before(key, 0), bits, turned(bits), packed, np.empty(BLOCK, np.uint8))
+
+
+def three_levels(values, most, key, packed):
+    """See ``definition.three_levels``."""
+    largest = np.minimum(np.abs(values).max(initial=0), most)  # NaN if one of them is
+    _three_levels(values, np.float64(largest), before(key, 0), turned(2), packed, np.empty(BLOCK, np.uint8))
+    return largest
 
 
 def look_up(packed, bits, table, out):
     """See ``definition.look_up``."""
     if bits == 1:
-        _look_up_signs(packed, table[0], table[1], out)
-    else:
-        _look_up(packed, bits, table, out)
+        return _look_up_signs(packed, table[0], table[1], out)
+    by_bits, whole = table[turned(bits)], 0
+    if (wide := WIDE.get(bits)) and out.flags.aligned:
+        each = 8 // bits
+        whole = len(out) // each * each
+        places = np.arange(256)[:, None] >> np.arange(8 - bits, -1, -bits) & (1 << bits) - 1
+        _look_up_bytes(packed, by_bits[places].view(wide)[:, 0], out[:whole].view(wide))
+    _look_up(packed[whole * bits // 8:], bits, by_bits, out[whole:])
+
+
+@cache
+def turned(bits):
+    """Return each level of so many bits with these bits in reverse: (2^bits,) uint8."""
+    return np.array([int(f"{level:0{bits}b}"[::-1], 2) for level in range(1 << bits)], np.uint8)
 
 
 @compiled
@@ -47,12 +75,60 @@ def _encode_signs(values, packed, means):
     means[1] = np.float32(above / count) if count else np.float32(0)
 
 
+@inlined
+def _pack(levels, count, bits, turned, packed, first):
+    """Pack ``count`` levels, and zeros after them. first: byte of the first one. 2 and 4 bits go a register at once."""
+    end = min(len(packed) - first, -(-count * bits // 8))
+    if bits == 2:
+        for i in range(end):
+            byte = levels[4 * i] << 6 | levels[4 * i + 1] << 4 | levels[4 * i + 2] << 2 | levels[4 * i + 3]
+            packed[first + i] = (byte & 0x55) << 1 | byte >> 1 & 0x55
+    elif bits == 4:
+        for i in range(end):
+            byte = levels[2 * i] << 4 | levels[2 * i + 1]
+            byte = (byte & 0x55) << 1 | byte >> 1 & 0x55
+            packed[first + i] = (byte & 0x33) << 2 | byte >> 2 & 0x33
+    else:
+        for group in range(-(-count // 8)):  # eight levels are ``bits`` bytes
+            word = np.uint64(0)
+            for i in range(8):
+                word |= np.uint64(turned[levels[8 * group + i]]) << np.uint64(bits * (7 - i))
+            for byte in range(min(bits, end - group * bits)):
+                packed[first + group * bits + byte] = word >> np.uint64(8 * (bits - 1 - byte))
+
+
 @compiled
-def _pack(levels, bits, packed):
-    for i in range(len(levels)):
-        for j in range(bits):
-            place = i * bits + j
-            packed[place >> 3] |= (levels[i] >> j & 1) << (7 - (place & 7))
+def _quantise(values, s, norm, before, bits, turned, packed, block):
+    for start in range(0, len(values), BLOCK):
+        count = min(BLOCK, len(values) - start)
+        for i in range(count):  # without branches or calls: eight at a time in one register
+            u = np.float64(random_bits_of(before, start + i) >> np.uint64(11)) * 2.0**-53
+            value = np.float64(values[start + i])
+            level = abs(value) * s / norm + u
+            block[i] = np.uint8(2 * np.int32(level if level < s else s) + (value < 0))
+        block[count:] = 0
+        _pack(block, count, bits, turned, packed, start // 8 * bits)
+
+
+@compiled
+def _three_levels(values, largest, before, turned, packed, block):
+    for start in range(0, len(values), BLOCK):
+        count = min(BLOCK, len(values) - start)
+        for i in range(count):
+            u = np.float64(random_bits_of(before, start + i) >> np.uint64(11)) * 2.0**-53
+            value = values[start + i]
+            size = np.float64(abs(value))
+            sent = u * largest < (size if size < largest else largest)
+            block[i] = np.uint8(1 + (value < 0)) if sent else np.uint8(0)
+        block[count:] = 0
+        _pack(block, count, 2, turned, packed, start // 4)
+
+
+@compiled
+def _look_up_bytes(packed, of_byte, out):
+    """of_byte: what each byte stands for; one number of it, and of ``out``, is all that a byte holds."""
+    for i in range(len(out)):
+        out[i] = of_byte[packed[i]]
 
 
 @compiled
@@ -63,9 +139,11 @@ def _look_up_signs(packed, below, above, out):
 
 @compiled
 def _look_up(packed, bits, table, out):
-    for i in range(len(out)):
-        level = 0
-        for j in range(bits):
-            place = i * bits + j
-            level |= (packed[place >> 3] >> (7 - (place & 7)) & 1) << j
-        out[i] = table[level]
+    """table: by levels whose bits are turned, as the bytes have them."""
+    mask = np.uint64((1 << bits) - 1)
+    for group in range(-(-len(out) // 8)):
+        word = np.uint64(0)
+        for byte in range(group * bits, group * bits + bits):
+            word = word << np.uint64(8) | np.uint64(packed[byte] if byte < len(packed) else 0)
+        for i in range(8 * group, min(8 * group + 8, len(out))):
+            out[i] = table[word >> np.uint64(bits * (7 - (i & 7))) & mask]

@@ -28,19 +28,18 @@ class Levels(Codec):
         """Return the bytes of a microbatch's message: ⌈n · bits / 8⌉, and 4 for each scale."""
         return -(-elements * self.bits // 8) + 4 * self.scales
 
-    def levels(self, values, key: int):
-        """Return the level of each element, (n,) uint8, and the scales. values: (n,) float32."""
-        raise NotImplementedError
-
     def table(self, scales):
         """Return what each level stands for: (2^bits,) float32. scales: (scales,) float32."""
         raise NotImplementedError
 
     def pack(self, values, key: int, message):
         """Write the message of ``values``, (n,) float32, to (message_bytes(n),) uint8. key: of its random numbers."""
-        found, scales = self.levels(values, key)
-        levels.pack(found, self.bits, message[:-4 * self.scales])
-        message[-4 * self.scales:] = np.asarray(scales, np.float32).view(np.uint8)
+        scales = np.asarray(self.encode_levels(values, key, message[:-4 * self.scales]), np.float32)
+        message[-4 * self.scales:] = scales.reshape(-1).view(np.uint8)
+
+    def encode_levels(self, values, key: int, packed):
+        """Write the packed levels of ``values``; return the scales, float32."""
+        raise NotImplementedError
 
     def unpack(self, message, elements: int):
         """Return what a message stands for, (n,) float32, n = ``elements``."""

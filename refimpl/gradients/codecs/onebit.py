@@ -17,8 +17,8 @@ class OneBit(Levels):
 
     name, feedback, scales = "onebit", True, 2
 
-    def pack(self, values, key, message):
-        message[-8:] = encode_signs(values, message[:-8]).view(np.uint8)
+    def encode_levels(self, values, key, packed):
+        return encode_signs(values, packed)
 
     def table(self, scales):
         return scales

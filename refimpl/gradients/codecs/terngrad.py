@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.random import uniform
+from kernels import levels
 from refimpl.gradients.codecs.levels import Levels
 
 CLIP = 2.5
@@ -22,12 +22,9 @@ class TernGrad(Levels):
 
     name, feedback, bits = "terngrad", True, 2
 
-    def levels(self, values, key):
+    def encode_levels(self, values, key, packed):
         most = np.float32(CLIP * values.std(dtype=np.float64)) if len(values) else np.float32(0)
-        values = np.clip(values, -most, most)
-        largest = np.abs(values).max(initial=0)
-        sent = uniform(key, len(values)) * largest < np.abs(values)
-        return np.where(sent, np.where(values < 0, 2, 1), 0).astype(np.uint8), [largest]
+        return levels.three_levels(values, most, key, packed)
 
     def table(self, scales):
         return np.array([0, 1, -1, 0], np.float32) * scales[0]  # all NaN if m is, so that nothing is hidden

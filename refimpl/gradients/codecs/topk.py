@@ -6,8 +6,7 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
+from kernels.largest import largest
 from refimpl.gradients.codecs.picked import Picked
 
 
@@ -29,9 +28,4 @@ class TopK(Picked):
         return min(elements, max(1, math.ceil(self.ratio * elements)))
 
     def places(self, values, gradient):
-        k, sizes = self.count(len(values)), np.abs(values)
-        if k == len(values):
-            return np.arange(k)
-        least = np.partition(sizes, -k)[-k]
-        above, equal = np.flatnonzero(sizes > least), np.flatnonzero(sizes == least)
-        return np.sort(np.concatenate([above, equal[:k - len(above)]]))
+        return largest(values, self.count(len(values)))
