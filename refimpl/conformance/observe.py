@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, numbers_of
+from refimpl.conformance.case import Case, CaseVariable, Rows, numbers_of
 from refimpl.conformance.checks import Complaint
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.semantics import Semantics
+from refimpl.conformance.space.deviation import Machine, Place
 from refimpl.plain.rows import merge_occurrences
 
 
@@ -25,6 +26,28 @@ class Evidence:
     wanted: list | None
     observed: list[dict[str, list[tuple[int | None, Any]]]] = field(default_factory=list)
     complaints: list[Complaint] = field(default_factory=list)
+
+    @property
+    def machine(self) -> type[Machine] | None:
+        """What computes the case's numbers, and those of deviations."""
+        return KINDS[self.case.kind].machine
+
+    @property
+    def function(self) -> str:
+        """The adapter's function that is asked."""
+        return KINDS[self.case.kind].functions[0]
+
+    def seen(self):
+        """Yield (place, what is observed, Expected) of every answer."""
+        for step, observed in enumerate(self.observed):
+            for name, found in observed.items():
+                for rank, value in found:
+                    yield Place(step, rank, of_name(self.case, name)), value, self.wanted[step][name]
+
+
+def of_name(case, name: str) -> CaseVariable:
+    """Return a case's variable; of an answer that is none, like ``waited``, a scalar of that name. Local."""
+    return next((v for v in case.variables if v.name == name), CaseVariable(name, ()))
 
 
 def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Evidence:

@@ -10,8 +10,9 @@ from refimpl.conformance.adapters.reference import EVERYTHING
 from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.compare import differences
-from refimpl.conformance.diagnose.search import of_name, tried
+from refimpl.conformance.diagnose.search import tried
 from refimpl.conformance.kinds import KINDS
+from refimpl.conformance.observe import of_name
 from refimpl.conformance.space.deviation import Impossible, Place
 
 RANKS = 3

@@ -6,7 +6,7 @@ from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.compare import aligned, differences
 from refimpl.conformance.diagnose.diagnosis import Diagnosis
 from refimpl.conformance.diagnose.features import telling
-from refimpl.conformance.words import names_in_words, ranks_in_words
+from refimpl.conformance.words import names_in_words, ranks_in_words, some
 
 
 def localise(answers, passed, verdicts) -> Diagnosis:
@@ -18,6 +18,8 @@ def localise(answers, passed, verdicts) -> Diagnosis:
     first = min(answers, key=lambda a: (len(a.case.variables), sum(numbers_of(o.value).size for o in a.seen)))
     if all(a.rounded for a in answers):
         return _rounding(first, verdicts[id(first.evidence)])
+    if found := _rows_lost(answers) or _rows_swapped(answers):
+        return found
     told = telling([a.case for a in answers], passed)
     names = sorted({one.place.variable.name for one in first.wrong})
     functions = list(dict.fromkeys(answer.function for answer in answers))
@@ -36,6 +38,42 @@ def _rounding(answers, verdict) -> Diagnosis:
                      f"{verdict.worst_ratio:.3g} x what is allowed",
                      f"the smallest case that shows it is {answers.case.name}: {verdict.why}",
                      vague=True)
+
+
+def _rows_lost(answers) -> Diagnosis | None:
+    """Rows are missing; those that are there are right."""
+    told = {}
+    for one in (one for each in answers for one in each.wrong):
+        _, _, bad, ids = differences(one.value, one.wanted)
+        if ids is None:
+            return None
+        lost = np.setdiff1d(one.wanted.value.ids, one.value.ids)
+        if not len(lost) or not np.isin(ids[bad.any(axis=1)], lost).all():
+            return None
+        told.setdefault(one.place.variable.name, some(lost))
+    words = "; ".join(f"{name}: {rows}" for name, rows in told.items())
+    return Diagnosis("rows-lost", "rows are missing, the others are right", words)
+
+
+def _rows_swapped(answers) -> Diagnosis | None:
+    """Rows of a variable are right, but in each other's places."""
+    told = {}
+    for one in (one for each in answers for one in each.wrong):
+        _, _, bad, ids = differences(one.value, one.wanted)
+        if bad.ndim != 2 or isinstance(one.value, Rows) and len(one.value.ids) != len(one.wanted.value.ids):
+            return None
+        rows = np.flatnonzero(bad.any(axis=1))
+        value, expected = (np.asarray(aligned(x, ids), np.float64)[rows] for x in (one.value, one.wanted.value))
+        apart = np.abs(value[:, None] - expected[None])
+        fits = (apart <= np.max(one.wanted.tolerance, initial=0.0)).all(axis=2)
+        source = fits.argmax(axis=1)
+        if len(rows) < 2 or not fits.any(axis=1).all() or len(set(source.tolist())) < len(rows):
+            return None
+        numbers = rows if ids is None else ids[rows]
+        pairs = [f"{number} has what belongs to {numbers[at]}" for number, at in zip(numbers, source)]
+        told.setdefault(one.place.variable.name, f"row {some(pairs)}")
+    words = "; ".join(f"{name}: {pairs}" for name, pairs in told.items())
+    return Diagnosis("rows-swapped", "rows are in each other's places", words)
 
 
 def _steps(answers) -> str:
@@ -108,9 +146,9 @@ def _of_rows(one, answers, bad, ids) -> str:
 def _kinds_of_rows(one, answers, ids):
     """Yield (words, the rows of that kind) of an aggregate."""
     steps = answers.case.steps
-    if answers.case.kind in ("owner", "codec") or one.place.step >= len(steps):
+    if answers.case.kind in ("owner", "codec") or not (one.place.step or 0) < len(steps):
         return
-    parts = [ranks[one.place.variable.name] for ranks in steps[one.place.step]]
+    parts = [ranks and ranks.get(one.place.variable.name) for ranks in steps[one.place.step or 0] or [None]]
     if not all(isinstance(p, Rows) for p in parts):
         return
     pushes = {int(k): sum(k in p.ids for p in parts) for k in ids}

@@ -7,14 +7,14 @@ anything, two at once.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import combinations
 
 import numpy as np
 
-from refimpl.conformance.case import CaseVariable, Rows, numbers_of
+from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.compare import right
 from refimpl.conformance.diagnose.features import telling
-from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import Evidence
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space import manifest
@@ -24,8 +24,6 @@ from refimpl.conformance.space.deviation import (
     Deviation, Impossible, Machine, Place, Scope, rank_scopes, scopes, step_scopes,
 )
 
-IN_PAIRS = {"divisor", "duplicates", "norm"}
-"""Decisions that are tried two at once, beside the rules of the manifest."""
 OF_ROUNDING = {"order=any"}
 """Deviations that may explain answers which are right but for rounding."""
 NOTHING = Deviation("", "")
@@ -53,13 +51,10 @@ class Answers:
 
     def __init__(self, evidence: Evidence):
         self.evidence, self.case = evidence, evidence.case
-        self.function = KINDS[self.case.kind].functions[0]
-        self.seen = [Observed(Place(step, rank, of_name(self.case, name)), value, (want := evidence.wanted[step][name]),
-                              right(value, want))
-                     for step, observed in enumerate(evidence.observed) for name, found in observed.items()
-                     for rank, value in found]
+        self.function = evidence.function
+        self.seen = [Observed(place, value, want, right(value, want)) for place, value, want in evidence.seen()]
         self.wrong = [one for one in self.seen if not one.right]
-        self.before = [one for one in self.seen if one.right and self.wrong and KINDS[self.case.kind].machine.remembers
+        self.before = [one for one in self.seen if one.right and self.wrong and evidence.machine.remembers
                        and replace(one.place, step=self.wrong[0].place.step) == self.wrong[0].place]
         self._agreeing, self._otherwise, self._base, self.begun = {}, {}, None, set()
         self.rounded = self._agree((NOTHING,)) is not None and bool(self.wrong)
@@ -80,12 +75,27 @@ class Answers:
 
     def _agree(self, deviations) -> list[bool] | None:
         machine = self._machine(deviations)
-        if not all(_agrees(one, machine) for one in (*self.before, *self.wrong[:1])):
+        if not all(_agrees(one, machine) for one in (*self.wrong[:1], *self.before)):
             return None
         self.begun.add(deviations)
         if not all(_agrees(one, machine) for one in self.wrong[1:]):
             return None
         return [not one.right or _agrees(one, machine) for one in self.seen]
+
+    @cache
+    def moved_by(self, deviation) -> bool:
+        """Return whether a deviation changes a wrong answer at all: else it is no part of what explains them. Local."""
+        if not deviation.concerns(self.case):
+            return False
+        machine = self._machine((deviation,))
+        return not all(_agrees(replace(one, value=self._base.answer(one.place).value, right=True), machine)
+                       for one in self.wrong)
+
+    @cache
+    def steps_given(self, deviations) -> int:
+        """Return in how many steps a machine with these deviations gives every answer."""
+        machine, steps = self._machine(deviations), {one.place.step for one in self.seen}
+        return len(steps - {one.place.step for one in self.seen if not _agrees(one, machine)})
 
     def contradicts(self, deviations, scope: Scope) -> bool:
         """Return whether a right answer is otherwise to a machine that deviates so, within a scope."""
@@ -98,8 +108,13 @@ class Answers:
         pairs = zip(self.seen, self._otherwise[deviations])
         return any(otherwise and scope.hits(one.place) for one, otherwise in pairs)
 
+    @property
+    def base(self) -> Machine:
+        """The machine that deviates in nothing."""
+        return self._base
+
     def _machine(self, deviations):
-        machine = KINDS[self.case.kind].machine(self.case, self.evidence.semantics, deviations)
+        machine = self.evidence.machine(self.case, self.evidence.semantics, deviations)
         machine.base = self._base = self._base or machine
         return machine
 
@@ -116,11 +131,6 @@ def _agrees(one: Observed, machine) -> bool:
     if isinstance(want, OnGrid) and not np.array_equal(numbers := numbers_of(one.value), want.cast(numbers)):
         return False
     return right(one.value, want)
-
-
-def of_name(case, name: str) -> CaseVariable:
-    """Return a case's variable; of an answer that is none, like ``waited``, a scalar of that name. Local."""
-    return next((v for v in case.variables if v.name == name), CaseVariable(name, ()))
 
 
 @dataclass
@@ -149,8 +159,8 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
     evidences: of all cases, of those that passed too.
     """
     found, unexplained = [], []
-    for machine in dict.fromkeys(kind.machine for kind in KINDS.values() if kind.machine):
-        ours = [Answers(e) for e in evidences if KINDS[e.case.kind].machine is machine and e.observed]
+    for machine in dict.fromkeys(e.machine for e in evidences):
+        ours = [Answers(e) for e in evidences if e.machine is machine and e.observed]
         left = [a for a in ours if a.wrong]
         while left:
             best = None
@@ -172,15 +182,17 @@ def _trials(left):
     Each deviation; each on some ranks that contribute; each in cases that have something in common; each in the step
     alone in which wrong answers begin, or from it on; two at once, which are many.
     """
-    semantics, machine, cases = left[0].evidence.semantics, KINDS[left[0].case.kind].machine, [a.case for a in left]
+    semantics, machine, cases = left[0].evidence.semantics, left[0].evidence.machine, [a.case for a in left]
     singles = tried(machine, semantics, cases)
     yield [(d,) for d in singles], False, False
+    yield [(d,) for d in machine.fitted([a.wrong[0] for a in left], [a.base for a in left])], False, False
     ranks = rank_scopes(cases)
     yield [(d.within(s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False, False
     yield [(d,) for d in singles], True, False
     if machine.remembers:
         yield list(dict.fromkeys(t for answers in left for t in _from_first_wrong(answers, singles))), True, True
-    pairs = combinations([d for d in singles if d.rules or d.decision in IN_PAIRS], 2)
+    several = [d for d in singles if d.rules or d.decision in machine.in_pairs]
+    pairs = dict.fromkeys(pair for answers in left for pair in combinations(filter(answers.moved_by, several), 2))
     yield [(a, b) for a, b in pairs if not a.rules.keys() & b.rules.keys()], False, True
 
 
@@ -229,7 +241,8 @@ def _best_of(trials, left, ours, in_some: bool, before: Explanation | None) -> E
                 fit.alike = [best.deviations, *best.alike]
             best = fit if not best or len(explained) > len(best.explained) or fit.alike else best
             break
-        if best and len(best.explained) == len(left) and any(d.rules for d in best.deviations) and not best.scope.words:
+        if (len(ours) > 1 and best and len(best.explained) == len(left) and any(d.rules for d in best.deviations)
+                and not best.scope.words):
             return best  # another rule of the manifest, everywhere: nothing is said more plainly
     return best
 

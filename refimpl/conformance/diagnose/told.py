@@ -4,8 +4,9 @@ forms."""
 import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, factor_of
+from refimpl.conformance.diagnose.diagnosis import Diagnosis
 from refimpl.conformance.diagnose.search import ALIKE, Explanation
+from refimpl.conformance.space.aggregation import factor_of
 from refimpl.conformance.words import names_in_words, ranks_in_words
 
 
@@ -15,11 +16,12 @@ def told(fit: Explanation) -> Diagnosis:
     words = ". Also, ".join(_in_scope(d.words, d.scope.words) for d in fit.deviations)
     wrong = [one for answers in fit.explained for one in answers.wrong]
     names = names_in_words(sorted({one.place.variable.name for one in wrong}))
-    factor = factor_of([(one.value, one.wanted) for one in wrong if np.isfinite(numbers_of(one.value)).all()])
+    factors = [factor_of(one.value, one.wanted) for one in wrong if np.isfinite(numbers_of(one.value)).all()]
+    alike = factors and None not in factors and np.ptp(factors) <= 1e-3 * abs(factors[0])
     shown = "this explains every wrong number, on every rank and in every step"
-    if factor is not None:
+    if alike:
         rules = {value for d in fit.deviations for value in d.rules.values()}
-        shown = f"every number is exactly {factor:g} x ours{': not averaged' if rules == {'sum'} else ''}"
+        shown = f"every number is exactly {np.median(factors):g} x ours{': not averaged' if rules == {'sum'} else ''}"
     other = [] if any(d.rules for d in fit.deviations) else [
         f"{d.code}: {d.words}" for (d, *_) in fit.alike if d.code not in code and code not in d.code][:ALIKE]
     unsure = f"; these cases cannot tell it from {' or from '.join(other)}" if other else ""

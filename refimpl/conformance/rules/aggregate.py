@@ -55,7 +55,7 @@ class Aggregate:
     def _dense(self, arrays) -> Expected:
         divisor = self.decide("divisor", self.sums.size if self.semantics.dense == "average" else 1)
         addends = np.stack([np.asarray(a, np.float64) for a in arrays])
-        how, plain = self.decide("combined", "add"), self.exact and np.isfinite(addends).all()
+        how, plain = self.decide("combined", "add"), (self.predicted or self.exact) and np.isfinite(addends).all()
         total = exact_sum(addends) if how == "add" and not plain else COMBINED[how].reduce(addends)
         bits = None if self.dtype == "float16" else self.sums.mean  # what halves are added in is everyone's own choice
         return self._expected(total, np.abs(addends).sum(axis=0), len(arrays), divisor, bits, arrays)
@@ -68,12 +68,12 @@ class Aggregate:
         unique, at = np.unique(ids, return_inverse=True)
         divisor = np.asarray(self.decide("divisor", self.sums.divisors(parts, unique)))
         divisor = divisor[:, None] if divisor.ndim else divisor
-        if self.predicted:
+        each, combine = parts, self.decide("combined", "add")
+        addends = len(at) if self.predicted else np.bincount(at, minlength=len(unique))[:, None]
+        if self.predicted and not how == combine == "add":
             each = [met(p, how) for p in parts]
-            at, addends = np.searchsorted(unique, np.concatenate([p.ids for p in each])), len(at)
-        else:
-            each, addends = parts, np.bincount(at, minlength=len(unique))[:, None]
-        rows, combine = np.concatenate([np.asarray(p.rows, np.float64) for p in each]), self.decide("combined", "add")
+            at = np.searchsorted(unique, np.concatenate([p.ids for p in each]))
+        rows = np.concatenate([np.asarray(p.rows, np.float64) for p in each])
         plain = self.predicted or self.exact and np.isfinite(rows).all()
         total = _sums(rows, at, len(unique), plain, COMBINED[combine])
         sizes = _sums(np.abs(rows), at, len(unique), plain)

@@ -9,14 +9,31 @@ divisor        what the sum is divided by: a number, or one for each row
 delivered      what a rank gets of the result
 """
 
+import numpy as np
+
 from refimpl.conformance.case import Case, Rows, nothing_of, numbers_of
 from refimpl.conformance.rules.aggregate import Aggregate, Expected
 from refimpl.conformance.space import contributions, deliveries, sums
-from refimpl.conformance.space.deviation import Impossible, Machine, Place, concatenated
+from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, concatenated
 
 
 BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
 """Decisions of the contributing rank. If a rank deviates in one of them, other ranks' answers differ, too."""
+
+
+def factor_of(found, wanted: Expected) -> float | None:
+    """Return k if what is found is k times what is expected, k neither 0 nor 1; else None. Local."""
+    if isinstance(found, Rows) and not np.array_equal(found.ids, wanted.value.ids):
+        return None
+    x, y = (np.ravel(numbers_of(part)).astype(np.float64) for part in (found, wanted.value))
+    k = float(x @ y / (y @ y)) if y.any() and np.isfinite(x).all() else 0.0
+    tolerance = np.max(wanted.tolerance, initial=0.0) + 1e-6 * np.abs(k * y)
+    return k if k and abs(k - 1) > 1e-3 and (np.abs(x - k * y) <= tolerance).all() else None
+
+
+def round_to(number: float, digits: int) -> float:
+    """Return a number with so many digits: what a wrong constant is likely to be. Local."""
+    return float(f"{number:.{digits}g}")
 
 
 class Aggregation(Machine):
@@ -31,6 +48,13 @@ class Aggregation(Machine):
         ranks = max(case.ranks for case in cases)
         return [one for some in (deliveries.deviations, sums.deviations, contributions.deviations, sums.meetings)
                 for one in some(ranks)]
+
+    @classmethod
+    def fitted(cls, observed, machines):
+        """Return sums that are multiplied by some number. Local."""
+        factors = {round_to(k, 5) for one in observed if (k := factor_of(one.value, one.wanted)) is not None}
+        return [Deviation("scaled", f"sums are {k:g} x what they should be", "divisor",
+                          lambda right, m, p, k=k: right / k) for k in sorted(factors)]
 
     def __init__(self, case: Case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)

@@ -72,7 +72,15 @@ def _joined_all(parts) -> dict:
     return {name: joined([part[name] for part in parts]) for name in parts[0]}
 
 
+def _stale(right, machine, place):
+    if place.step == 0:
+        return right
+    before, own = (machine.aggregated(step, place.rank) for step in (place.step - 1, place.step))
+    return machine.clip(place.step, place.rank, before, own)
+
+
 CLIPPING = if_task("clip", (
+    ("not-clipped", "gradients are not clipped", "scale", lambda right, m, p: 1.0),
     ("local-norm", "gradients are clipped by the rank's own norm, not by the global one", "norm", _of_local),
     ("norm-squared", "no root is taken of the norm's squares", "norm", lambda right, m, p: right * right),
     ("norm-rooted", "the root of the norm is taken once more", "norm", lambda right, m, p: np.sqrt(right)),
@@ -94,7 +102,6 @@ CLIPPING = if_task("clip", (
     ("norm-plus-one", "1 is added to the norm", "norm", lambda right, m, p: right + 1),
     ("norms-added", "the variables' norms are added, not their squares", "norm",
      lambda right, m, p: sum(norm_of({n: g}, m.semantics) for n, g in m.clipping.items())),
-    ("not-clipped", "gradients are not clipped", "scale", lambda right, m, p: 1.0),
     ("always-scaled", "gradients are scaled to the largest norm, those that are smaller too", "scale",
      lambda right, m, p: m.task.clip / max(norm_of(m.clipping, m.semantics), 1e-300)),
     ("scaled-to-one", "gradients that are too large are scaled to norm 1", "scale",
@@ -104,6 +111,8 @@ CLIPPING = if_task("clip", (
     ("clipped-by-value", "each element is clipped, not the norm", "clipped",
      _each(lambda g, clip: with_numbers(g, lambda x: np.clip(x, -clip, clip)))),
     ("clipped-by-row", "each row is clipped by its own norm", "clipped", _each(_by_row)),
+    ("gradient-stale", "an update applies the gradient of the step before, clipped by the norm of its own", "clipped",
+     _stale),
     ("norm-of-shard", "each rank clips by the norm of its own shard", "norm",
      lambda right, m, p: _of_shard(m, p.rank)),
     ("norm-of-shards", "the shards' norms are added, not their squares", "norm",

@@ -102,17 +102,24 @@ class Machine:
 
     fields: what of the manifest its numbers depend on.
     remembers: whether what is decided in a step changes later answers.
+    in_pairs: decisions that are tried two at once, beside the rules of the manifest.
     base: a machine of the same case that deviates in nothing, of which sums may be taken; None: there is none.
     """
 
     fields: tuple[str, ...] = ()
     remembers = False
+    in_pairs: frozenset[str] = frozenset({"divisor", "duplicates", "norm"})
     base: "Machine | None" = None
 
     @classmethod
     def alternatives(cls, cases) -> list[Deviation]:
         """Return the deviations that are tried on some cases, the commonest first. Local."""
         raise NotImplementedError
+
+    @classmethod
+    def fitted(cls, observed, machines) -> list[Deviation]:
+        """Return deviations by a number that wrong answers tell. observed: one each; machines: right ones. Local."""
+        return []
 
     def __init__(self, case: Case, semantics, deviations: tuple[Deviation, ...] = ()):
         rules = {field: value for d in deviations for field, value in d.rules.items()}

@@ -15,7 +15,7 @@ ticks         by how much an update moves the optimizer's step and the rate's on
 visible       a variable's value, as the rank reads it after an update
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,8 +24,8 @@ from refimpl.conformance.case import Case, CaseVariable, Task, double, with_numb
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space import optimizers, updates
-from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR, Aggregation
-from refimpl.conformance.space.deviation import Impossible, Place
+from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR, Aggregation, factor_of, round_to
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place
 from refimpl.plain.rows import merge_occurrences
 from refimpl.plain.sums import norm_of
 from refimpl.plain.updates import Updates
@@ -63,6 +63,23 @@ class TrainingAnswers(Aggregation):
         ranks = max(case.ranks for case in cases)
         return [*super().alternatives(cases), *updates.deviations(ranks), *optimizers.deviations()]
 
+    @classmethod
+    def fitted(cls, observed, machines):
+        """Return learning rates that are multiplied by some number. Local."""
+        factors = set()
+        for one, machine in zip(observed, machines):
+            before = machine.before(one.place)
+            if before is not None:
+                k = factor_of(one.value - before, replace(one.wanted, value=one.wanted.value - before))
+                factors |= {round_to(k, 4)} if k else set()
+        return [Deviation("rate", f"the learning rate is {k:g} times as large", "rate",
+                          lambda right, m, p, k=k: right * k) for k in sorted(factors)]
+
+    def before(self, place: Place):
+        """Return a variable before an update; None if it is not known. Local."""
+        return self.after(place.step - 1)[0][0][place.variable.name] if place.step else self.start(0)[
+            place.variable.name]
+
     def __init__(self, case: Case, semantics, deviations=(), only: tuple[CaseVariable, ...] = ()):
         """only: the variables that are trained; (): all."""
         self.task = task_of(case)
@@ -99,7 +116,7 @@ class TrainingAnswers(Aggregation):
 
     def _of(self, variable):
         if variable.name not in self._alone:
-            self._alone[variable.name] = one = TrainingAnswers(self.case, self.semantics, self.deviations, (variable,))
+            self._alone[variable.name] = one = type(self)(self.case, self.semantics, self.deviations, (variable,))
             one.base = self.base and (one if self.base is self else self.base._of(variable))
         return self._alone[variable.name]
 
@@ -115,8 +132,16 @@ class TrainingAnswers(Aggregation):
         """The simulated ranks."""
         return [self._replica(rank) for rank in self.simulated]
 
+    def start(self, rank) -> dict:
+        """Return name -> the value that a rank is given before the first update. Local."""
+        return start_of(self.case, rank)
+
+    def active(self, step) -> list[int]:
+        """Return the ranks that have gradients of an update at all. Local."""
+        return self.group
+
     def _replica(self, rank) -> RankState:
-        right = start_of(self.case, 0)
+        right = self.start(0)
         values = {v.name: self.decide("start", right[v.name], Place(0, rank, v)).astype(np.float64)
                   for v in self.trained}
         return RankState(values, {n: np.abs(a) for n, a in values.items()}, self.plain.first_state(self.task, values))
@@ -214,8 +239,8 @@ class TrainingAnswers(Aggregation):
         if self.task.clip is None:
             return gradients
         norm = norm_of(apart or gradients, self.semantics)
-        return {v.name: scaled(gradients[v.name], self.factor(apart or gradients, norm, Place(step, rank, v)))
-                for v in self.trained}
+        return {n: scaled(g, self.factor(apart or gradients, norm, Place(step, rank, self.case.variable(n))))
+                for n, g in gradients.items()}
 
     def factor(self, apart, norm, place) -> float:
         """Return what clipping multiplies a variable's gradient with. apart: what the norm is of; kept as ``clipping``.

@@ -6,7 +6,6 @@ from functools import cache
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.clipping import CLIPPING
 from refimpl.conformance.space.deviation import Deviation, concerning
@@ -21,7 +20,7 @@ def _alone(right, machine, place):
 
 def _one_by_one(share):
     def changed(right, machine, place):
-        each = [machine.merged(place.step, r, share(machine)) for r in machine.group]
+        each = [machine.merged(place.step, r, share(machine)) for r in machine.active(place.step)]
         return [machine.clip(place.step, place.rank, gradients) for gradients in each]
 
     return changed
@@ -78,7 +77,7 @@ def _update_before(right, machine, place):
     if place.step:
         rank = place.rank if len(machine.simulated) > 1 else 0
         return replace(right, value=machine.after(place.step - 1)[rank][0][place.variable.name])
-    start = start_of(machine.case, 0)[place.variable.name]
+    start = machine.start(0)[place.variable.name]
     return Expected(start.astype(np.float64), np.zeros(start.shape), str(start.dtype))
 
 
@@ -103,7 +102,7 @@ AROUND = (
     ("gradient-stale", "an update applies the gradient of the step before", "updates", _step_before),
     ("not-cleared", "gradients add up from update to update: they are not cleared", "updates", _added_up),
     ("not-broadcast", "replicas start from different values: they are not broadcast", "start",
-     lambda right, m, p: start_of(m.case, p.rank)[p.variable.name]),
+     lambda right, m, p: m.start(p.rank)[p.variable.name]),
     ("live-values", "values are views of the live parameters: each shows what the last update left", "visible", _last),
     ("half-applied", "a value is read as it was one update earlier: a step was seen half applied", "visible",
      _update_before),
@@ -157,8 +156,8 @@ def _slots(apply):
 SLOTS = (
     ("slots-twice", "the optimizer's state is updated twice in each update, parameters once", "formula",
      _slots(lambda o, p, state, *more: [SGD.apply(o, each, state, *more) for each in (p.copy(), p)])),
-    ("slots-not-kept", "the optimizer's state is not kept: each update begins from its first value", "formula",
-     _slots(lambda o, p, state, *more: SGD.apply(o, p, {slot: a.copy() for slot, a in state.items()}, *more))),
+    ("slots-not-kept", "the optimizer's state stays as it was before the update, though the parameter is updated",
+     "formula", _slots(lambda o, p, state, *more: SGD.apply(o, p, {n: a.copy() for n, a in state.items()}, *more))),
 )
 """(code, words, decision, change), of state that is updated apart from its parameter."""
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.space.deviation import Impossible, concatenated
 from refimpl.conformance.space.manifest import if_task
 from refimpl.plain.rows import merge_occurrences
@@ -81,7 +80,7 @@ RESUMING = if_task("resume_after", (
     ("state-lost", "the optimizer's first moment is lost on resuming", "restored variable", _with_fresh("first")),
     ("state-lost", "the optimizer's second moment is lost on resuming", "restored variable", _with_fresh("second")),
     ("parameters-lost", "training resumes from the initial parameters", "restored variable",
-     lambda right, m, p: (start_of(m.case, 0)[p.variable.name].astype(np.float64), right[1])),
+     lambda right, m, p: (m.start(0)[p.variable.name].astype(np.float64), right[1])),
     ("clock-ahead", "after resuming the optimizer's step counter is one too large", "restored",
      lambda right, m, p: replace(right, clock=right.clock + 1)),
     ("clock-behind", "after resuming the optimizer's step counter is one too small", "restored",

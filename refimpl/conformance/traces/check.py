@@ -11,7 +11,7 @@ from refimpl.conformance.traces.expect import expected
 from refimpl.conformance.traces.explain import explain
 from refimpl.conformance.traces.format import Trace, read_trace
 from refimpl.conformance.traces.golden import golden
-from refimpl.conformance.traces.sources import Differing, Sources
+from refimpl.conformance.traces.sources import Sources
 
 ORDER = ("start", "carried", "local", "aggregated", "metrics", "state", "parameters", "training")
 """Verdicts, and the order in which a step makes them. training: parameters against the whole training in float64."""
@@ -33,7 +33,7 @@ def judge_trace(theirs: Trace, target: str = "trace") -> Outcome:
         _note_unknown(sources, verdicts)
         if first := first_difference(verdicts):
             verdict, finding = first
-            verdict.diagnosis = explain(Differing(sources, wanted, inputs, verdict, finding.step), finding)
+            verdict.diagnosis = explain(sources, wanted, inputs, verdict, finding)
             for other in verdicts:
                 if other.status == "failed" and other is not verdict:
                     other.why += f"; the first difference is in {verdict.stage} of step {finding.step}"

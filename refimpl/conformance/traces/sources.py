@@ -1,12 +1,11 @@
 """What a stage of a handed-in trace is computed from: theirs where they hand it in, else ours."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from refimpl.conformance.case import Case, CaseVariable, Rows, Task, nothing_of
-from refimpl.conformance.compare import Verdict, differences
+from refimpl.conformance.case import CaseVariable, Rows, Task, nothing_of
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace
 from refimpl.plain.rows import aggregate_rows
@@ -86,12 +85,6 @@ class Sources:
             return self.ours.get("start", None, name, part=part) if theirs is None else theirs
         return self.theirs.get("parameters" if part == "value" else "state", step - 1, name, part=part)
 
-    def as_case(self, step) -> Case | None:
-        """Return one step's aggregation as a case in which each microbatch is a rank; None without local gradients."""
-        parts = self.local(step)
-        return parts and Case(f"{self.theirs.name}/aggregated", "mixed", "a step of a training", self.microbatches,
-                              self.variables, (tuple(parts),), exact=False)
-
 
 def merged(part):
     """Return an array, or Rows with rising ids, those that repeat added. Local."""
@@ -99,31 +92,3 @@ def merged(part):
         return part
     once = len(np.unique(part.ids)) == len(part.ids)
     return aggregate_rows(Rows, part.ids, part.rows if once else part.rows.astype(np.float64))
-
-
-@dataclass(frozen=True)
-class Differing:
-    """The verdict on a stage, and the step in which it first differs. wanted, inputs: see ``expect.expected``."""
-
-    sources: Sources
-    wanted: dict
-    inputs: dict
-    verdict: Verdict
-    step: int | None
-
-    def handed_in(self, step, *stages) -> dict:
-        """Return (stage, step, microbatch, variable, part) -> (found, Expected), of all that was handed in."""
-        return {place: (found, replace(want, canonical=None)) for place, want in self.wanted.items()
-                if place[0] in stages and place[1] == step and (found := self.sources.handed_in(place)) is not None}
-
-    @cached_property
-    def parts(self) -> dict:
-        """What was handed in of the stage and the step."""
-        return self.handed_in(self.step, self.verdict.stage)
-
-    def failing(self):
-        """Yield (place, found, wanted, where it differs, ids) of what differs."""
-        for place, (found, want) in self.parts.items():
-            _, _, bad, ids = differences(found, want)
-            if bad.any():
-                yield place, found, want, bad, ids

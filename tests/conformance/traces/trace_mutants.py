@@ -153,10 +153,10 @@ MUTANTS = {
     RowsAveraged: ("sparse=average", "aggregated", 0), DividedByPushes: ("sparse=per-row-count", "aggregated", 0),
     Dropped: ("rank-miscounted", "aggregated", 1), CountedTwice: ("rank-miscounted", "aggregated", 1),
     StaleSum: ("buffer-reused", "aggregated", 2), RowsLost: ("rows-lost", "aggregated", 0),
-    StaleState: ("state-stale", "state", 2), StateLost: ("state-lost", "state", 2),
+    StaleState: ("slots-not-kept", "state", 2), StateLost: ("state-lost", "state", 2),
     StaleParameters: ("half-applied", "parameters", 1), NotClipped: ("not-clipped", "state", 0),
-    ClippedByDense: ("clip_norm=dense-scales-all", "state", 0), RateDoubled: ("rate", "parameters", 3),
-    StaleGradient: ("stale-gradient", "state", 1), OwnGradient: ("local", "state", 0),
+    ClippedByDense: ("clip_norm=dense-scales-all", "state", 0), RateDoubled: ("rate-doubled", "parameters", 3),
+    StaleGradient: ("gradient-stale", "state", 1), OwnGradient: ("one-rank-alone", "state", 0),
     OneByOne: ("one-by-one", "state", 0),
     FalselyTree: ("order=any", "aggregated", 0),
 }

@@ -1,0 +1,238 @@
+"""A trace as a case of a training, in which each microbatch is a rank: deviations of ``space`` predict its stages.
+
+Each update begins from their own numbers before it, where they hand them in; from those that are predicted otherwise.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
+
+import numpy as np
+
+from refimpl.conformance.case import Case, CaseVariable, double, numbers_of, with_numbers
+from refimpl.conformance.observe import Evidence
+from refimpl.conformance.rules.aggregate import Expected
+from refimpl.conformance.space import contributions
+from refimpl.conformance.space.aggregation import Aggregation
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place
+from refimpl.conformance.space.training import RankState, TrainingAnswers
+from refimpl.conformance.traces.sources import Sources
+
+RELATIVE = {"float32": 1e-5, "float64": 1e-12}
+"""Of a predicted number: wrong gradients may be much larger than right ones, and so are their rounding errors."""
+UPDATE = ("state", "parameters")
+OF_SUMS = {"contribution", "uses", "members", "parts", "combined", "duplicates"}
+"""Decisions before a sum: they explain no update of a sum that was right."""
+
+
+@dataclass(frozen=True)
+class TracedPart(CaseVariable):
+    """What is handed in of a variable. stage: of it.  part: "value", or a slot."""
+
+    stage: str = ""
+    part: str = "value"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracedCase(Case):
+    """stage: what differs.  sources, wanted, inputs: see ``expect``."""
+
+    stage: str
+    sources: Sources
+    wanted: dict
+    inputs: dict
+
+
+def case_of(sources, wanted, inputs, stage, step) -> TracedCase:
+    """Return what differs first, in a stage and a step, as a case. Local.
+
+    steps: each microbatch's gradients: as expected, if they are what differs.
+    """
+    def given(s):
+        if stage != "local":
+            return sources.local(s)
+        return [{v.name: wanted["local", s, m, v.name, "value"].value for v in sources.variables}
+                if m in sources.active(s) else None for m in range(sources.microbatches)]
+
+    task = {what: getattr(sources.task, what) for what in ("optimizer", "rate", "options", "clip")}
+    return TracedCase(f"{sources.theirs.name}/{stage}", "update", "a training", sources.microbatches,
+                      sources.variables, tuple(map(given, range(sources.steps))), exact=False,
+                      settings={"task": {**task, "resume_after": step or None}, "starts": False}, stage=stage,
+                      sources=sources, wanted=wanted, inputs=inputs)
+
+
+class TraceEvidence(Evidence):
+    """What was handed in of a ``TracedCase``. step: that counts alone, None: all do."""
+
+    def __init__(self, case: TracedCase, step: int | None):
+        super().__init__(case, case.sources.semantics, [], [case.wanted])
+        stages = UPDATE if case.stage in UPDATE else (case.stage,)
+        self.observed = [(place, found) for place in case.wanted if place[0] in stages
+                         and step in (None, place[1])
+                         and (found := case.sources.handed_in(place)) is not None]
+
+    machine = property(lambda self: TracedAnswers)
+    function = property(lambda self: self.case.stage)
+
+    def seen(self):
+        known = {v.name: v for v in self.case.variables}
+        for place, found in self.observed:
+            stage, step, microbatch, name, part = place
+            v = known.get(name, CaseVariable(name, numbers_of(found).shape))
+            yield (Place(step, microbatch, TracedPart(v.name, v.shape, v.sparse, v.dtype, stage, part)), found,
+                   self.case.wanted[place])
+
+
+def _by_examples(part, machine, place):
+    """A microbatch's loss, and so its gradient, divided by its own number of examples."""
+    given = {what: machine.case.sources.ours.get("inputs", place.step, what, place.rank)
+             for what in ("normaliser", "targets", "weights")}
+    counted = given["targets"].size if given["weights"] is None else given["weights"].sum()
+    return with_numbers(part, lambda x: x * float(given["normaliser"] / counted))
+
+
+def _moved(order):
+    """Give each microbatch the gradients of another. order: microbatch -> the other."""
+    def changed(part, machine, place):
+        if place.rank not in order:
+            raise Impossible
+        return machine.given(replace(place, rank=order[place.rank]))
+
+    words = "; ".join(f"rank {m} has the gradients of rank {o}" for m, o in sorted(order.items()))
+    return Deviation("microbatches-swapped", words, "contribution", changed)
+
+
+def of_microbatches(count: int) -> list[Deviation]:
+    """Return deviations of the gradients that microbatches have before they are added. Local."""
+    def times(factor):
+        return lambda part, machine, place: with_numbers(part, lambda x: x * factor)
+
+    everyone, pairs = range(count), list(combinations(range(count), 2))
+    orders = [*({a: b, b: a} for a, b in pairs), *({a: b} for a, b in permutations(everyone, 2)),
+              *({m: (m + by) % count for m in everyone} for by in (1, -1)), {m: count - 1 - m for m in everyone}]
+    return [Deviation("multiplied-by-n", f"gradients are {count} x ours: not averaged, or multiplied by the number of "
+                      "microbatches", "contribution", times(count)),
+            Deviation("divided-again", f"gradients are 1/{count} of ours: divided by the number of microbatches once "
+                      "more", "contribution", times(1 / count)),
+            Deviation("loss=mean-of-means", "each microbatch's loss is divided by its own number of targets, not by "
+                      "that of the whole batch", "contribution", _by_examples), *map(_moved, orders)]
+
+
+class TracedAnswers(TrainingAnswers):
+    """The answers to a ``TracedCase``: what is handed in of a stage, at each step."""
+
+    fields = ("untouched", "adam", "clip_norm", "dense", "sparse", "duplicates", "order")
+    remembers, in_pairs = False, frozenset()
+
+    @classmethod
+    def alternatives(cls, cases):
+        (case,) = cases
+        if case.stage == "local":
+            return [*of_microbatches(case.ranks), *contributions.deviations(case.ranks)]
+        if case.stage == "aggregated":
+            return super(TrainingAnswers, cls).alternatives(cases)
+        every, given = super().alternatives(cases), case.sources.aggregated(case.settings["task"]["resume_after"] or 0)
+        return [d for d in every if d.decision not in OF_SUMS] if given else every
+
+    def __init__(self, case: TracedCase, semantics, deviations=(), only=()):
+        super().__init__(case, replace(semantics, clip_point="after"), deviations, only)
+        self.simulated, self._done, self.replicas = range(1), {}, []
+        self.statistics, self.slots = case.sources.statistics, case.sources.slots
+        self.base = None if deviations else self
+
+    def answer(self, place: Place) -> Expected:
+        """Return what is handed in at a place; its variable is a ``TracedPart``. Local. Raises Impossible."""
+        stage, name, part = place.variable.stage, place.variable.name, place.variable.part
+        want = self.case.wanted[stage, place.step, place.rank, name, part]
+        value = want.value
+        if stage == "local":
+            value = self.decide("contribution", value, place)
+        elif stage == "aggregated":
+            value = self.delivered(place).value
+        elif stage in UPDATE:
+            trained = self.trained_until(place.step)
+            value = trained.values[name] if part == "value" else trained.state[name][part]
+        slack = RELATIVE[want.dtype] * np.abs(numbers_of(value))
+        found = replace(want, value=value, tolerance=np.max(want.tolerance, initial=0.0) + slack, canonical=None)
+        return self.decide("visible", found, place) if stage == "parameters" else found
+
+    @classmethod
+    def fitted(cls, observed, machines):
+        if observed[0].place.variable.stage in UPDATE:
+            return super().fitted(observed, machines)
+        return super(TrainingAnswers, cls).fitted(observed, machines) if machines[0].case.stage == "aggregated" else []
+
+    def before(self, place: Place):
+        return (self.given_before(place.step, place.variable.name, "value") if place.variable.stage == "parameters"
+                else None)
+
+    def start(self, rank) -> dict:
+        return {v.name: self.given_before(0, v.name, "value") for v in self.case.variables}
+
+    def active(self, step) -> list[int]:
+        return self.case.sources.active(step)
+
+    def given_before(self, step, name, part):
+        """Return what they hand in of before a step, in float64, or ours of the start; None: nothing. Local."""
+        found = self.case.sources.before(step, name, part)
+        return None if found is None else np.array(found, np.float64)
+
+    def total(self, place: Place) -> Expected:
+        if self.case.steps[place.step] is None:  # nobody knows what was added
+            return self.known(place)
+        return super().total(place)
+
+    def known(self, place) -> Expected:
+        """Return a step's sum as it was handed in, or as it should be. Local."""
+        return Expected(self.case.inputs[place.step].gradients[place.variable.name], np.zeros(()), place.variable.dtype)
+
+    def delivered(self, place: Place) -> Expected:
+        want = super().delivered(place)
+        right = Aggregation.delivered(self.base, place) if self.base not in (None, self) else want
+        alike = self.case.stage in UPDATE and np.array_equal(numbers_of(want.value), numbers_of(right.value))
+        return self.known(place) if alike else want  # rounded as they did
+
+    def part_of_window(self, place: Place, steps):
+        ranks = self.case.steps[place.step]
+        if ranks is None or ranks[place.rank] is None:
+            raise Impossible
+        return double(ranks[place.rank][place.variable.name])
+
+    def after(self, step: int) -> list:
+        return [(self.trained_until(step).values, {})]
+
+    def trained_until(self, step) -> RankState:
+        """Return everything after an update, which begins from what is handed in of before it. Local."""
+        if step not in self._done:
+            given = {(name, part): self.given_before(step, name, part) for name, part in self.parts}
+            begun = self._replica(0)
+            if any(array is None for array in given.values()):
+                before = self.trained_until(step - 1)
+                begun.values, begun.state = dict(before.values), deepcopy(before.state)
+            for (name, part), array in given.items():
+                if array is not None:
+                    (begun.values if part == "value" else begun.state[name])[name if part == "value" else part] = array
+            begun.clock = begun.updates = step
+            outer, self.replicas = self.replicas, [begun]
+            self._update(step)
+            self._done[step], self.replicas = self.replicas[0], outer
+        return self._done[step]
+
+    @property
+    def parts(self):
+        """Yield (variable, "value" or slot) of all that an update changes."""
+        for v in self.case.variables:
+            yield from ((v.name, part) for part in ("value", *(self.slots if v.name not in self.statistics else ())))
+
+    def _apply(self, replica, gradients, place):
+        trained = {n: g for n, g in gradients.items() if n not in self.statistics}
+        super()._apply(replica, trained, place)
+        for name in gradients.keys() - trained.keys():
+            value = replica.values[name]
+            replica.values[name] = value + self.case.sources.training["statistic_rate"] * (gradients[name] - value)
+
+    def clip(self, step, rank, gradients, apart=None) -> dict:
+        """Statistics neither count nor are clipped."""
+        trained, counted = ({n: g for n, g in some.items() if n not in self.statistics}
+                            for some in (gradients, apart or gradients))
+        return {**gradients, **super().clip(step, rank, trained, counted)}
