@@ -48,7 +48,9 @@ first_lesson := notebooks/0_training_step.ipynb
 few_lessons := 1_adding_up or 3_sparsity or 6_numbers
 # a worker more than cores: tests that wait for processes leave a core idle
 side_by_side = -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)') --dist worksteal
-test_serial = $(python) -m pytest -q -m "not mpi" --session-timeout=1500 $(side_by_side) $(1)
+# they need the extra notebooks, whose import takes each worker 6 s: test-notebooks runs them
+of_notebooks := $(patsubst %,tests/notebook/test_%.py,magic stored execute served)
+test_serial = $(python) -m pytest -q -m "not mpi" --session-timeout=1500 $(side_by_side) $(of_notebooks:%=--ignore=%) $(1)
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
 
 define test_one_rank
@@ -151,8 +153,7 @@ $(venv)/.instructor: $(venv)/.notebooks
 	@touch $@
 
 test-notebooks: $(venv)/$(if $(QUICK),.notebooks,.instructor) ## execute every notebook from a clean kernel; what is stored must be what comes out
-	$(python) -m pytest -q $(side_by_side) tests/notebook/test_magic.py tests/notebook/test_stored.py \
-	  tests/notebook/test_execute.py tests/notebook/test_served.py \
+	$(python) -m pytest -q $(side_by_side) $(of_notebooks) \
 	  $(if $(QUICK),-k "not stored_as_it_is_executed or $(few_lessons)")
 	$(if $(QUICK),,$(python) -m pytest -q tests/notebook/test_problems.py -k no_answer)
 
