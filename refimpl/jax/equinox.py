@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 
 from refimpl.jax.model import JaxModel
-from refimpl.jax.parameters import Parts, named
+from refimpl.jax.parameters import Parts, named, tables_of
 
 
 class EquinoxModel(JaxModel):
@@ -41,9 +41,8 @@ class EquinoxModel(JaxModel):
         self.names, self.moving = list(own), list(moving)
         leaves, structure = named(own | moving)
         taken = named(eqx.filter(arrays, trained))[0]
-        parts = Parts(leaves, structure, tuple(dict.fromkeys([*(rows or ()), *(
-            name for name in _tables(module) if name in taken and name not in dense)])), tuple(moving),
-            tuple(name for name in own if name not in taken))
+        parts = Parts(leaves, structure, tables_of([name for name in _tables(module) if name in taken], rows, dense),
+                      tuple(moving), tuple(name for name in own if name not in taken))
         self._begin(loss, parts, rows, evaluate, initial=initial or {}, dense=dense)
 
     def load(self, run):

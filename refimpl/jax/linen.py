@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 
 from refimpl.jax.model import JaxModel
-from refimpl.jax.parameters import Parts, named
+from refimpl.jax.parameters import Parts, named, tables_of
 from refimpl.jax.rows import PulledRows
 
 
@@ -26,8 +26,9 @@ class LinenModel(JaxModel):
     Raises ValueError, which names what cannot be trained here, and the remedy (docs/jax.md).
     """
 
-    remedy = "An embedding's table may only be looked up by nn.Embed, outside of nn.remat and nn.scan: else make it " \
-             'a dense variable, LinenModel(..., dense=["params.NAME.embedding"])'
+    remedy = "An embedding's table may only be looked up by nn.Embed, outside of nn.remat, nn.scan and jax.jit: " \
+             "leave jit out, as the whole loss is compiled; else make it a dense variable, LinenModel(..., " \
+             'dense=["params.NAME.embedding"])'
 
     def __init__(self, loss, variables, *, rows=None, dense=(), moving=("batch_stats",), initial=None, evaluate=None):
         if not isinstance(variables, dict) or "params" not in variables:
@@ -38,8 +39,8 @@ class LinenModel(JaxModel):
                              f"{', '.join(variables)}")
         leaves, structure = named(variables)
         self.collection = {name: name.partition(".")[0] for name in leaves}
-        tables = [name for name in leaves if name not in dense and _is_embedding(name, leaves)]
-        parts = Parts(leaves, structure, tuple(dict.fromkeys([*(rows or ()), *tables])),
+        tables = [name for name in leaves if _is_embedding(name, leaves)]
+        parts = Parts(leaves, structure, tables_of(tables, rows, dense),
                       tuple(name for name, kind in self.collection.items() if kind in moving),
                       tuple(name for name, kind in self.collection.items() if kind not in ("params", *moving)))
         self._begin(loss, parts, rows, evaluate, initial=initial or {}, dense=dense)

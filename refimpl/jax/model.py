@@ -92,7 +92,8 @@ class JaxModel:
         for name, count in misses.items():
             if count:
                 raise ValueError(f"{name} is asked for {int(count)} rows that were not declared, or are none: say "
-                                 f"which a batch needs, JaxModel(..., rows={{{name!r}: function(batch) -> ids}})")
+                                 f"which a batch needs, {type(self).__name__}(..., rows={{{name!r}: function(batch) -> "
+                                 "ids})")
         gradients = {name: np.asarray(value) for name, value in by_name.items()}
         for name, value in by_row.items():
             gradients[name] = RowGradient(needed[name], np.asarray(value)[:len(needed[name])])

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from refimpl.jax.model import JaxModel
-from refimpl.jax.parameters import Parts, named
+from refimpl.jax.parameters import Parts, named, tables_of
 from refimpl.jax.rows import PulledRows
 
 
@@ -27,8 +27,9 @@ class NnxModel(JaxModel):
     the remedy (docs/jax.md).
     """
 
-    remedy = "An embedding's table may only be looked up by nnx.Embed, outside of nnx.remat and nnx.scan: else make " \
-             'it a dense variable, NnxModel(..., dense=["NAME.embedding"])'
+    remedy = "An embedding's table may only be looked up by nnx.Embed, outside of nnx.remat, nnx.scan and nnx.jit: " \
+             "leave jit out, as the whole loss is compiled; else make it a dense variable, NnxModel(..., " \
+             'dense=["NAME.embedding"])'
 
     def __init__(self, module, loss, *, rows=None, dense=(), moving=(), initial=None, evaluate=None):
         if not isinstance(module, nnx.Module):
@@ -40,9 +41,8 @@ class NnxModel(JaxModel):
         tables = [name for path, layer in nnx.iter_modules(module) if isinstance(layer, nnx.Embed)
                   and type(layer).__call__ is nnx.Embed.__call__ and (name := _name((*path, "embedding"))) in leaves]
         changed = self._of_type((nnx.BatchStat, *moving), leaves)
-        parts = Parts(leaves, structure, tuple(dict.fromkeys([*(rows or ()), *(n for n in tables if n not in dense)])),
-                      changed, tuple(name for name in leaves if name not in (
-                          *changed, *self._of_type((nnx.Param,), leaves))))
+        parts = Parts(leaves, structure, tables_of(tables, rows, dense), changed, tuple(
+            name for name in leaves if name not in (*changed, *self._of_type((nnx.Param,), leaves))))
         self._begin(loss, parts, rows, evaluate, initial=initial or {}, dense=dense)
 
     @property
@@ -76,8 +76,9 @@ class NnxModel(JaxModel):
         found = {name: v.get_value() for name, v in _variables(module).items() if name in tree}
         if other := [name for name, value in found.items() if value is not tree[name] and name not in
                      self.parts.moving]:
-            raise ValueError(f"the forward pass changes {', '.join(other)}, which would be lost: say NnxModel(..., "
-                             f"moving=[{type(self.flat[other[0]][1]).__name__}])")
+            raise ValueError(f"the forward pass changes {', '.join(other)}, which would be lost: leave nnx.jit out, as "
+                             "the whole loss is compiled; if it is a statistic, say NnxModel(..., moving=["
+                             f"{type(self.flat[other[0]][1]).__name__}])")
         return result, batch.state, {name: found[name] for name in self.parts.moving}
 
 

@@ -71,6 +71,11 @@ def named(parameters) -> tuple[dict, Any]:
     return dict(zip(names, (leaf for _, leaf in found))), structure
 
 
+def tables_of(found, rows, dense) -> tuple:
+    """Return the names of tables: those that ``rows`` declares, and the found ones that are not in ``dense``. Local."""
+    return tuple(dict.fromkeys([*(rows or ()), *(name for name in found if name not in dense)]))
+
+
 def variables_of(parts: Parts, **given) -> list[Variable]:
     """Return the variables of a tree: parameters in its order, then statistics. Local.
 

@@ -136,7 +136,7 @@ def transformed(tmp_path):
     def forward(self, ids, train):
         return nn.remat(Inner, prevent_cse=False)(name="inner")(ids)
 
-    refused("outside of nn.remat and nn.scan: else make it a dense variable", forward)
+    refused("outside of nn.remat, nn.scan and jax.jit: .* else make it a dense variable", forward)
     trained(forward, dense=["params.inner.words.embedding"])
 
 
@@ -226,6 +226,8 @@ def of_nnx(tmp_path):
         module.words.embedding[0, 0])
     with pytest.raises(CollectiveError, match=r"forward pass changes ema, .* NnxModel\(..., moving=\[Ema\]\)"):
         run(NnxModel(made(), squares))
+    with pytest.raises(CollectiveError, match="leave jit out, as the whole loss is compiled"):
+        run(NnxModel(made(), nnx.jit(squares), moving=[Ema]))
     with pytest.raises(ValueError, match="give NnxModel a flax.nnx.Module, and its loss"):
         NnxModel(squares, module)
 
@@ -320,6 +322,7 @@ TRIALS = {
 }
 
 
+@pytest.mark.thorough("`nn.Embed`", "collections", "attend", "type of a table", "NnxModel", "EquinoxModel")
 @pytest.mark.parametrize("name", TRIALS)
 def test_an_expectation(name, tmp_path):
     TRIALS[name](tmp_path)
@@ -338,6 +341,7 @@ def test_a_rows_words_are_those_of_its_trial():
     assert "teleport" not in inspect.getsource(tied)
 
 
+@pytest.mark.thorough("after")
 @pytest.mark.parametrize("name", ["before.py", "after.py"])
 def test_the_scripts_of_the_page(name, tmp_path, monkeypatch):
     pytest.importorskip("optax")

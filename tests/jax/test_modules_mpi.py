@@ -9,7 +9,7 @@ from jax_modules import INSTALLED, data_of, model_of
 from refimpl.training.options import Options
 from refimpl.training.session import train
 
-pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3, 4)]
+pytestmark = pytest.mark.mpi
 
 
 def answer(kind, comm, **changes):
@@ -26,6 +26,15 @@ def one_rank(kind):
     return world.bcast(answer(kind, MPI.COMM_SELF) if world.rank == 0 else None)
 
 
+@pytest.mark.ranks(3)
+@pytest.mark.thorough("nnx")
 @pytest.mark.parametrize("kind", INSTALLED)
-def test_several_ranks_give_the_answer_of_one(comm, kind):
+def test_three_ranks_give_the_answer_of_one(comm, kind):
     assert answer(kind, comm, architecture="ps", partitions=3) == one_rank(kind)
+
+
+@pytest.mark.thorough
+@pytest.mark.ranks(4)
+@pytest.mark.parametrize("kind", INSTALLED)
+def test_four_ranks_give_the_answer_of_one(comm, kind):
+    assert answer(kind, comm) == one_rank(kind)

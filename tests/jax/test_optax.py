@@ -41,6 +41,7 @@ def parameters():
             "out": random.standard_normal(5)}
 
 
+@pytest.mark.thorough("adamw", "nesterov", "clip_by_global_norm")
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_training_is_the_loop_of_optax(name):
     with jax.enable_x64(True):
