@@ -1,5 +1,7 @@
 """Find the rows that a batch needs: compile from the loss only what computes the ids of its look-ups."""
 
+from functools import cached_property
+
 import jax
 import numpy as np
 
@@ -16,33 +18,32 @@ class Recorder:
     """
 
     def __init__(self, loss, called, parts, tables):
-        self.tables, self.leaves = list(tables), parts.leaves
-        known = {name for name in parts.leaves if name not in parts.tables}
+        self.tables, self.parts = list(tables), parts
 
         def total(marks, values, batch):
-            noted = {name: NotedRows(name, parts.leaves[name].shape, marks[name]) for name in marks}
-            others = {name: NotedRows(name, parts.leaves[name].shape, values[name]) for name in parts.tables
-                      if name not in marks}
-            return called(loss, parts.tree({**values, **noted, **others}), with_key(batch))[0]
+            noted = {name: NotedRows(name, leaf.shape, marks[name] if name in marks else jax.numpy.zeros(1, leaf.dtype))
+                     for name, leaf in parts.leaves.items() if name in parts.tables}
+            return called(loss, parts.tree({**values, **noted}), with_key(batch))[0]
 
         self.counted = jax.jit(jax.grad(total))
-        self.values = to_jax({name: _values(parts.leaves[name]) for name in known} | {
-            name: self._marks(name) for name in parts.tables if name not in self.tables})
-        self.marks = to_jax({name: self._marks(name) for name in self.tables})
+
+    @cached_property
+    def given(self) -> tuple:
+        """The marks of recorded tables, and the values of what is no table; made when they are first needed."""
+        leaves = self.parts.leaves
+        return (to_jax({name: np.zeros(leaves[name].shape[0] + 1, leaves[name].dtype) for name in self.tables}),
+                to_jax({name: _values(leaf) for name, leaf in leaves.items() if name not in self.parts.tables}))
 
     def rows_needed(self, batch) -> dict:
         """Return table -> (k,) int64 sorted unique row numbers. Raises ValueError for ids outside a table."""
         found = {}
-        for name, marks in self.counted(self.marks, self.values, to_jax(batch)).items():
+        for name, marks in self.counted(*self.given, to_jax(batch)).items():
             marks = np.asarray(marks)
             if marks[-1]:
                 raise ValueError(f"{name} is asked for {int(marks[-1])} rows that are none: it has {len(marks) - 1}, 0 "
                                  f"to {len(marks) - 2}; look at the data")
             found[name] = np.flatnonzero(marks[:-1])
         return found
-
-    def _marks(self, name):
-        return np.zeros(self.leaves[name].shape[0] + 1, self.leaves[name].dtype)
 
 
 def _values(leaf):

@@ -69,6 +69,13 @@ def embed(tmp_path):
     model, result = trained(embedded)
     declared = trained(embedded, rows={"params.words.embedding": lambda batch: batch.inputs})
     assert model.parts.tables and result.parameters_sha256 == declared[1].parameters_sha256
+    assert "given" in vars(model.recorder) and "given" not in vars(declared[0].recorder)  # one number for each row
+
+    def two(self, ids, train):
+        return embedded(self, ids, train) + nn.Embed(50, 4, name="others")(ids + 3).mean(1)
+
+    mixed = trained(two, rows={"params.words.embedding": lambda batch: batch.inputs})[0]
+    assert mixed.recorder.tables == ["params.others.embedding"]
 
 
 def batch_norm(tmp_path):
