@@ -96,7 +96,7 @@ class Channel:
         self.put_count(name, self.slots[name].writer, CREDIT)
 
     def here(self, name, part, size):
-        """Return ``size`` bytes of this rank's own memory, from a part of a slot on."""
+        """Return ``size`` bytes of this rank's own memory, beginning at this part of a slot."""
         return self.memory[self.offsets[name] + part:][:size]
 
     def put(self, name, target, part, array):

@@ -27,7 +27,7 @@ MAKERS = {"bf16": lambda n, _: Rounded("bf16"), "fp16": lambda n, _: Rounded("fp
 class EncodedSteps:
     """The part of one rank. world: has ``rank`` and ``allgather`` as mpi4py communicators do.
 
-    task: a ``CodecTask`` of the conformance suite: the codec, its number, and the gradients of this rank's units.
+    task: a ``CodecTask`` of the conformance suite: the codec and its parameter, and the gradients of this rank's units.
     """
 
     def __init__(self, world, task):

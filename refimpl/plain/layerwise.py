@@ -43,7 +43,7 @@ class LARS(Momentum):
         self.trust = trust
 
     def measured(self, p, state, g, scale, decay, t):
-        """Return what the ratio compares with p: here g. scale: the factor of clipping, not yet applied to g."""
+        """Return the array whose norm divides p's: here g. scale: the factor of clipping, not yet applied to g."""
         return g
 
     def move(self, p, state, g, norms, scale, decay, rate, t):
@@ -60,7 +60,7 @@ class LAMB(Adam):
         super().__init__(beta1, beta2, epsilon)
 
     def measured(self, p, state, g, scale, decay, t):
-        """Update both moments; return what the ratio compares with p: u, which includes weight decay."""
+        """Update both moments; return the array whose norm divides p's: u, with weight decay."""
         m, v, g = state["first"], state["second"], g * p.dtype.type(scale)
         m[...], v[...] = self.first(m, g), self.second(v, g)
         u = self.step(m, v, g, 1.0, *self.corrections(t))

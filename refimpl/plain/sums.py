@@ -78,7 +78,7 @@ class Sums:
         return np.full(len(ids), self.size if rule == "average" else 1)
 
     def apart(self, parts):
-        """Return ``mean`` of arrays. Of row gradients return all ranks' rows, divided; an id may come several times."""
+        """Return ``mean`` for arrays; for row gradients all ranks' rows, divided but not added up: ids may repeat."""
         if not isinstance(parts[0], tuple):
             return self.mean(parts)
         ids, rows = (np.concatenate(pieces) for pieces in zip(*parts))
@@ -86,7 +86,7 @@ class Sums:
         return Rows(ids, self.over(rows, self.divisors(parts, unique)[place][:, None]))
 
     def weights(self, counts):
-        """Return the factor of each rank's loss, a sum over its examples. counts: (ranks,) numbers of examples."""
+        """Return each rank's factor for its loss, which is a sum over its examples. counts: (ranks,) examples."""
         ranks = len(counts)
         factors = {"global-mean": np.full(ranks, 1.0 / counts.sum()), "sum": np.ones(ranks),
                    "mean-of-means": 1.0 / (np.maximum(1, counts) * ranks)}  # a rank without examples has the sum 0

@@ -105,7 +105,7 @@ class SupportVectors:
             self.improve(up, low)
 
     def reconstruct(self):
-        """Compute F of the eliminated anew, adding in the order of all samples; all are active again. Collective."""
+        """Compute F of the eliminated anew, adding in the order of sample numbers; all are active again. Collective."""
         gone = ~self.active
         self.error[gone] = -self.y[gone]
         for alpha, y, x in self.share(self.alpha > 0):

@@ -95,7 +95,7 @@ def main(pairs=DGX_1V):
     """Pack trees into the NVLinks of eight V100s, from each root."""
     rates = directed(pairs)
     for root in sorted({node for link in rates for node in link}):
-        best = sum(rate for (_, to), rate in rates.items() if to == root)  # no more leaves the root
+        best = sum(rate for (_, to), rate in rates.items() if to == root)  # of the links at the root: the upper limit
         many = many_trees(rates, root)
         few = few_trees(rates, many)
         print(f"root {root}: {len(many)} trees of rate {sum(many.values()):.2f}; {len(few)} trees of rate "

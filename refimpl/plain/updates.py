@@ -18,7 +18,7 @@ from refimpl.plain.sums import Sums, norm_of
 class Updates(Sums):
     """One rank's training. world: has rank and allgather.  task: what is trained, see ``refimpl.conformance.case``.
 
-    clock, updates: both count updates. The optimizer reads ``clock``, the rate ``updates``: a mistake may change one.
+    clock, updates: counts of updates, for the optimizer and for the rate. A known mistake may change one of them.
     """
 
     world, clock, updates = None, 0, 0
@@ -117,7 +117,7 @@ class Updates(Sums):
                                            self.clock + 1)
 
     def placed(self, task, gradient, p):
-        """Return (places in p, gradient of these places). The places are all of p if other rows are updated, too."""
+        """Return (places in p, gradient of these places). If rows without a gradient are updated, too: all places."""
         if not isinstance(gradient, tuple):
             return ..., gradient
         if not self.semantics.updates_every_row(task.optimizer):
