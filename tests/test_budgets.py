@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6128,
+    "kernels": 6212,
     "models": 6080,
     "refimpl/*.py": 194,
     "refimpl/cli": 2674,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 2140,
     "refimpl/training": 7823,
     "refimpl/transport": 4107,
-    "tests": 46382,
+    "tests": 46422,
 }
 
 
