@@ -1,5 +1,5 @@
-"""The models of these tests, ``toy_losses`` and ``jax_modules``, are files beside them, and ``framework_toys`` is one of
-tests/training; without JAX there is nothing to test."""
+"""The models of these tests, ``toy_losses`` and ``jax_modules``, are files beside them, and ``framework_toys`` is one
+of tests/training; without JAX there is nothing to test."""
 
 import importlib.util
 import sys
