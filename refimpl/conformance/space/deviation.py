@@ -123,7 +123,8 @@ class Machine:
 
     def __init__(self, case: Case, semantics, deviations: tuple[Deviation, ...] = ()):
         rules = {field: value for d in deviations for field, value in d.rules.items()}
-        self.case, self.semantics, self.deviations = case, replace(semantics, **rules), deviations
+        self.case, self.deviations = case, deviations
+        self.semantics = replace(semantics, **rules) if rules else semantics
 
     @property
     def steps(self) -> int:

@@ -180,8 +180,14 @@ class TrainingAnswers(Aggregation):
         """Return a rank's gradient of a window, its loss scale removed: array, or rows that are not merged. Local."""
         key = place.step, place.rank, place.variable.name
         if key not in self._kept:
-            self._kept[key] = self._accumulated(place)
+            self._kept[key] = self.base.given(place) if self.given_alike else self._accumulated(place)
         return self._kept[key]
+
+    @cached_property
+    def given_alike(self) -> bool:
+        """Whether each rank's own gradients are those of the machine that deviates in nothing."""
+        return self.base not in (None, self) and not any(
+            d.rules or {"accumulated", "loss scale"} & set(d.decisions) for d in self.deviations)
 
     def of_window(self, place: Place, steps) -> Expected:
         """Return the aggregate of some micro-steps of an update's window. Local."""
