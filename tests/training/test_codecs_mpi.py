@@ -189,7 +189,7 @@ def test_integers_have_one_answer_on_a_ring_too(comm, plain):
 @pytest.mark.ranks(3)
 @pytest.mark.parametrize("kinds, ways", [(BOTH, WAYS), (INTEGERS, OF_DENSE), (ALONE[0], OF_DENSE[-1:]),
                                          (ALONE[1], OF_DENSE[-1:])], ids=["rounded", "integers", "onebit", "powersgd"])
-@pytest.mark.thorough("integers", "powersgd")
+@pytest.mark.thorough("integers", "onebit", "powersgd")
 def test_the_ledger_is_the_prediction(comm, kinds, ways):
     """On machines of two ranks and of one by turns."""
     for number, way in enumerate(ways):
