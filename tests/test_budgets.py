@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2674,
     "refimpl/collectives": 4898,
-    "refimpl/conformance": 8357,
+    "refimpl/conformance": 8359,
     "refimpl/enclosure": 1066,
     "refimpl/experiments": 7478,
     "refimpl/gradients": 1238,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 2140,
     "refimpl/training": 7823,
     "refimpl/transport": 4107,
-    "tests": 46422,
+    "tests": 46426,
 }
 
 

@@ -19,7 +19,7 @@ CHOICES = {
                "per-row-count": "each row is divided by its push count, the number of ranks that touched it",
                "per-occurrence": "each row is divided by the number of its occurrences on all ranks"},
     "divide": {"after": "the sum is divided",
-               "before": "each contribution is divided, then they are added"},
+               "before": "each contribution is divided before they are added"},
     "order": {"any": "sums may be formed in any order",
               "tree": "sums are nodes of one balanced binary tree over the ranks: one answer, to the bit"},
     "rows_on": {"every": "every rank gets all aggregated rows",
@@ -28,10 +28,10 @@ CHOICES = {
                    "last": "of rows that share an id on a rank, the last one counts"},
     "id_dtype": {"int64": "row numbers are 64-bit integers all the way",
                  "int32": "row numbers are 32-bit integers: rows from 2^31 on are not supported"},
-    "loss": {"global-mean": "the mean over all examples of all ranks",
-             "mean-of-means": "the mean over the ranks of each rank's mean over its examples; a rank without any "
-                              "counts 0",
-             "sum": "the sum over all examples of all ranks"},
+    "loss": {"global-mean": "the loss is the mean over all examples of all ranks",
+             "mean-of-means": "the loss is the mean of the ranks' losses, which are means over their own examples; "
+                              "a rank without examples counts as 0",
+             "sum": "the loss is the sum over all examples of all ranks"},
     "untouched": {"kept": "an update does not change rows that no rank touched, nor their optimizer state",
                   "decayed": "an update changes every row; a row that no rank touched has the gradient 0",
                   "decayed-by-momentum": "with momentum an update changes every row, with other optimizers only rows "
@@ -41,16 +41,18 @@ CHOICES = {
              "hat-rows": "Adam adds epsilon to the root before its correction for rows alone, as PyTorch's SparseAdam "
                          "does"},
     "clip_point": {"after": "the aggregated gradient is clipped",
-                   "before": "each rank clips its own gradient, then they are aggregated"},
-    "clip_norm": {"all": "the norm is of dense and row gradients together, rows that share an id added first",
-                  "dense": "the norm is of dense gradients alone, and only they are clipped",
-                  "dense-scales-all": "the norm is of dense gradients alone, and all gradients are clipped by it",
-                  "occurrences": "the norm is of dense and row gradients together, every occurrence of an id apart"},
+                   "before": "each rank clips its own gradient before the gradients are aggregated"},
+    "clip_norm": {"all": "the norm is that of dense and row gradients together, after rows that share an id are added",
+                  "dense": "the norm is that of dense gradients alone, and only they are clipped",
+                  "dense-scales-all": "the norm is that of dense gradients alone, and all gradients are clipped by it",
+                  "occurrences": "the norm is that of dense and row gradients together, and each occurrence of an id "
+                                 "counts by itself"},
     "window": {"sum": "the gradients of an accumulation window are summed",
                "average": "the gradients of an accumulation window are averaged"},
-    "partial": {"applied": "a last window of fewer micro-steps is applied, divided (where averaged) by its own number "
-                           "of them",
-                "applied-by-window": "a last window of fewer micro-steps is applied, divided by the full window",
+    "partial": {"applied": "a last window of fewer micro-steps is applied; if windows are averaged, it is divided by "
+                           "its own number of micro-steps",
+                "applied-by-window": "a last window of fewer micro-steps is applied; if windows are averaged, it is "
+                                     "divided by the number of micro-steps of a full window",
                 "dropped": "a last window of fewer micro-steps is dropped"},
     "start": {"rank 0": "training starts from rank 0's values, whatever the others hold",
               "same": "every rank must start from the same values"},

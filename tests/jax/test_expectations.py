@@ -31,10 +31,14 @@ PAGE = (Path(__file__).parents[2] / "docs/jax.md").read_text(encoding="utf-8")
 
 
 def table() -> dict[str, str]:
-    """Return what one has -> what is done with it, of the page's table."""
+    """Return what one has -> what is done with it, of the page's table and of the list below it."""
     text = PAGE.partition("## Modules")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
-    return dict(rows[2:])
+    told = dict(rows[2:])
+    for note in re.findall(r"^- ((?:.|\n(?=  ))+)", text, re.MULTILINE):
+        [name] = (name for name in told if note.startswith(name))
+        told[name] += f" {note}"
+    return told
 
 
 def trained(forward, loss=None, changed=(), evaluation=False, output=None, keys=("dropout",), **options):

@@ -60,7 +60,7 @@ class IntegersDivided(EncodedSteps):
 
 
 class OverflowSkippedAlone(EncodedSteps):
-    """A step with an overflow is left out by the rank on which it occurred alone: all ranks must leave it out."""
+    """Only the rank with an overflow leaves the step out: all ranks must leave it out."""
 
     def skips(self, overflows):
         return overflows[self.world.rank]
