@@ -17,7 +17,7 @@ from refimpl.transport.errors import CollectiveError, silent_peer
 from refimpl.transport.host import ranks_a_core
 
 AWAKE_SECONDS = 1e-3  # without progress, with a core of its own: longer than any message within a machine takes
-AWAKE_BESIDE_OTHERS = 1e-4  # where 2 or 3 ranks share a core: polls would take it from one that works
+AWAKE_BESIDE_OTHERS = 3e-4  # where 2 or 3 ranks share a core: polls would take it from one that works
 SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network
 LONGEST_SLEEP = 5e-3
 CHECK_SECONDS = 5e-3  # between two looks for an abort message, each of which costs as much as a poll

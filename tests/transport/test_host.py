@@ -29,7 +29,7 @@ def test_who_starts_ranks_says_how_many(monkeypatch):
 
 def test_the_more_ranks_share_a_core_the_sooner_they_sleep(monkeypatch):
     monkeypatch.setattr(host, "core_numbers", lambda process=0: [0, 1])
-    for ranks, awake in ((1, 1e-3), (2, 1e-3), (3, 1e-4), (7, 1e-4), (8, 0), (48, 0)):
+    for ranks, awake in ((1, 1e-3), (2, 1e-3), (3, 3e-4), (7, 3e-4), (8, 0), (48, 0)):
         monkeypatch.setenv(host.TOLD, str(ranks))
         host.ranks_a_core.cache_clear()
         assert waiting.awake_seconds(host.ranks_a_core()) == awake
