@@ -8,11 +8,19 @@ FIRST = "train", "Options", "Variable", "Result"
 
 
 def origin(known, name: str):
-    """Return what autoapi read about a name, from the module that defines it; ``_HOME``: packages that load late."""
+    """Return what autoapi read about a name, from the module that defines it."""
     while name not in known or "original_path" in known[name].obj:
-        package, _, last = name.rpartition(".")
-        name = known[name].obj["original_path"] if name in known else f"{import_module(package)._HOME[last]}.{last}"
+        name = known[name].obj["original_path"] if name in known else loaded_late(known, *name.rsplit(".", 1))
     return known[name]
+
+
+def loaded_late(known, package: str, name: str) -> str:
+    """Return the full name of what a package loads when it is asked for. A framework need not be installed for it."""
+    if package == "refimpl":
+        return f"{import_module(package)._HOME[name]}.{name}"
+    (found,) = {other for other in known if other.startswith(f"{package}.") and other.endswith(f".{name}")
+                and "original_path" not in known[other].obj}
+    return found
 
 
 def handed_on(page) -> list:

@@ -28,7 +28,7 @@ from refimpl.jax.rows import PulledRows
 WITH = {"LinenModel": ("linen", "flax"), "NnxModel": ("nnx", "flax"), "EquinoxModel": ("equinox", "equinox")}
 """What needs a package of its own: name -> (its file here, the package)."""
 
-__all__ = ["JaxModel", "Microbatch", "PulledRows", "optax_options", *WITH]
+__all__ = ["EquinoxModel", "JaxModel", "LinenModel", "Microbatch", "NnxModel", "PulledRows", "optax_options"]
 
 
 def __getattr__(name):

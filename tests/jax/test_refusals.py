@@ -191,7 +191,7 @@ def test_without_flax_its_model_says_what_to_do():
     code = "import sys; sys.modules['flax'] = None\nimport refimpl.jax\nrefimpl.jax.{}"
     assert said_by(code.format("LinenModel")).startswith(
         "ModuleNotFoundError: refimpl.jax.LinenModel needs flax, which is not installed: pip install -e '.[flax]'")
-    assert "AttributeError: refimpl.jax has no TorchModel; it has JaxModel" in said_by(code.format("TorchModel"))
+    assert "AttributeError: refimpl.jax has no TorchModel; it has EquinoxModel" in said_by(code.format("TorchModel"))
 
 
 def test_jax_with_several_threads_is_refused():

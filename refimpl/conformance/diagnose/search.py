@@ -57,6 +57,7 @@ class Answers:
         self.before = [one for one in self.seen if one.right and self.wrong and evidence.machine.remembers
                        and replace(one.place, step=self.wrong[0].place.step) == self.wrong[0].place]
         self._agreeing, self._otherwise, self._base, self.begun = {}, {}, None, set()
+        self.moved_by, self.steps_given = cache(self.moved_by), cache(self.steps_given)  # as long as these answers live
         self.rounded = self._agree((NOTHING,)) is not None and bool(self.wrong)
 
     def agreeing(self, deviations) -> list[bool] | None:
@@ -82,7 +83,6 @@ class Answers:
             return None
         return [not one.right or _agrees(one, machine) for one in self.seen]
 
-    @cache
     def moved_by(self, deviation) -> bool:
         """Return whether a deviation changes a wrong answer at all: else it is no part of what explains them. Local."""
         if not deviation.concerns(self.case):
@@ -91,7 +91,6 @@ class Answers:
         return not all(_agrees(replace(one, value=self._base.answer(one.place).value, right=True), machine)
                        for one in self.wrong)
 
-    @cache
     def steps_given(self, deviations) -> int:
         """Return in how many steps a machine with these deviations gives every answer."""
         machine, steps = self._machine(deviations), {one.place.step for one in self.seen}
