@@ -1,6 +1,5 @@
 """A tree of arrays as variables: their names, types and initial values."""
 
-import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -9,6 +8,7 @@ import jax
 import numpy as np
 
 from models import Variable
+from models.frameworks.digest import digest_of
 from refimpl.jax.arrays import WIDE, to_jax
 
 
@@ -52,12 +52,9 @@ class Parts:
 
     @cached_property
     def digest(self) -> str:
-        """The first digits of the SHA-256 of all constants, "none" without."""
-        digest = hashlib.sha256()
-        for name in self.constants:
-            array = np.asarray(self.leaves[name])
-            digest.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
-        return digest.hexdigest()[:16] if self.constants else "none"
+        """See ``digest_of``."""
+        arrays = {name: np.asarray(self.leaves[name]) for name in self.constants}
+        return digest_of((f"{name} {array.dtype} {array.shape}", array.tobytes()) for name, array in arrays.items())
 
 
 def named(parameters) -> tuple[dict, Any]:

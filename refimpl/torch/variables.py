@@ -1,10 +1,9 @@
 """A module's parameters and running statistics as variables, with their initial values."""
 
-import hashlib
-
 import torch
 
 from models import Constant, Variable
+from models.frameworks.digest import digest_of
 from refimpl.torch.initial import ModuleValues, Normal
 from refimpl.torch.parts import STATISTICS
 
@@ -82,12 +81,7 @@ def _start(name, parts, parameter, constants):
 
 
 def _digest(parts) -> str:
-    """Return the first digits of the SHA-256 of all constants, "none" if there are none."""
-    if not parts.constants:
-        return "none"
-    digest = hashlib.sha256()
-    for name in sorted(parts.constants):
-        tensor = parts.constant(name).detach().cpu().contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()[:16]
+    """See ``digest_of``."""
+    tensors = {name: parts.constant(name).detach().cpu().contiguous() for name in sorted(parts.constants)}
+    return digest_of((f"{name} {tensor.dtype} {tuple(tensor.shape)}", tensor.reshape(-1).view(torch.uint8).numpy())
+                     for name, tensor in tensors.items())
