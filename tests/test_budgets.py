@@ -14,14 +14,14 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6212,
+    "kernels": 6214,
     "models": 6095,
     "refimpl/*.py": 194,
     "refimpl/cli": 2674,
     "refimpl/collectives": 4898,
     "refimpl/conformance": 8358,
     "refimpl/enclosure": 1066,
-    "refimpl/experiments": 7478,
+    "refimpl/experiments": 7488,
     "refimpl/gradients": 1238,
     "refimpl/jax": 1105,
     "refimpl/notebook": 1812,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 2134,
     "refimpl/training": 7823,
     "refimpl/transport": 4107,
-    "tests": 46679,
+    "tests": 46686,
 }
 
 

@@ -19,3 +19,10 @@ def test_fast_places_are_those_of_the_definition(n):
                 assert places.dtype == np.int64 and np.array_equal(places, definition.largest(values, count))
         if n > 2:
             assert np.array_equal(largest(values[::2], 1), definition.largest(values[::2], 1))
+
+
+@pytest.mark.parametrize("n", [0, 1, 333])
+def test_a_gpu_finds_the_same_places(gpu, n):
+    values = np.random.default_rng(n).integers(-2, 3, n).astype(np.float32)
+    for count in {0, min(1, n), n // 3, n}:
+        assert np.array_equal(largest(gpu.asarray(values), count).get(), definition.largest(values, count))

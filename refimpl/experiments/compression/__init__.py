@@ -2,15 +2,15 @@
 
 from models.recipe import Recipe
 
-MACHINES, RATE = 4, "200mbit"
-"""Machines of one rank, and the rate of their cards at which bf16 has an aim."""
+RATE = "200mbit"
+"""The rate of the machines' cards at which bf16 has an aim."""
 RECIPES = {
-    "vgg": Recipe("vgg", "digits", sizes={"connected": (2048, 2048), "augment": 0}, microbatches=MACHINES),
-    "cnn": Recipe("cnn", "digits", sizes={"augment": 0}, microbatches=MACHINES, microbatch_size=16),
-    "lm": Recipe("lm", "shakespeare", microbatches=MACHINES, heldout=2000),
+    "vgg": Recipe("vgg", "digits", sizes={"connected": (2048, 2048), "augment": 0}),
+    "cnn": Recipe("cnn", "digits", sizes={"augment": 0}, microbatch_size=16),
+    "lm": Recipe("lm", "shakespeare", heldout=2000),
 }
-"""Part of the report -> what is trained: nearly all of the first is dense weights, nearly all of the second is
-computation, and most bytes of the third are rows."""
+"""Part of the report -> what is trained, one microbatch on each machine: nearly all of the first is dense weights,
+nearly all of the second is computation, and most bytes of the third are rows."""
 CHANGED = {"vgg": {"learning_rate": 0.003}}
 """Part -> its options that are not the model's own: with wide layers a larger rate does not learn."""
 PARTS = tuple(RECIPES)
@@ -21,10 +21,10 @@ CODECS = {BASE: {}, "bf16": {"dense": "bf16"}, "fp16": {"dense": "fp16"}, "integ
 """Ours -> what ``--codec`` says."""
 HOOKS = {DDP: "", "DDP fp16 hook": "fp16", "DDP PowerSGD, rank 2": "powersgd"}
 """PyTorch's -> its hook."""
-HEAD = f"""# Fewer bytes: does it pay?
+HEAD = """# Fewer bytes: does it pay?
 
-{MACHINES} emulated machines of one rank train with and without encoded gradients, beside PyTorch's
-DistributedDataParallel over gloo and its hooks, in the same processes, step by step in turns. All ranks share the cores
+Emulated machines of one rank train with and without encoded gradients, beside PyTorch's DistributedDataParallel over
+gloo and its hooks, in the same processes, step by step in turns. All ranks share the cores
 of this machine. The 16-bit baseline is bf16, and PyTorch's fp16 hook.
 
 - **computation**: processor's seconds of a step of a rank without other ranks, update included, in float32

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.data.examples import Examples
 from models.recipe import Recipe, build
 from models.registry import ModelEntry, entry_of
 from refimpl.experiments.bench.peers import import_torch, join_gloo, peer_work
@@ -45,8 +46,15 @@ class LearningWorkload:
         return build(self.recipe, 0)[0]
 
     def make_data(self, microbatches: int):
-        """Return the data, V = ``microbatches``. Local."""
-        return build(replace(self.recipe, microbatches=microbatches), 0)[1]
+        """Return the data, V = ``microbatches``, without the last examples that fill no step. Local.
+
+        Each rank of DDP must have some in each step.
+        """
+        data = build(replace(self.recipe, microbatches=microbatches), 0)[1]
+        if isinstance(data, Examples):
+            whole = data.count // (microbatches * data.size) * microbatches * data.size
+            data.inputs, data.targets = data.inputs[:whole], data.targets[:whole]
+        return data
 
     def make_heldout(self):
         """Return the held-out data. Local."""

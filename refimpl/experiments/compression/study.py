@@ -1,19 +1,20 @@
 """One part of the report: a model's steps at each rate, foreseen at other rates, and its way to a held-out loss."""
 
 import statistics
+from dataclasses import replace
 
 from refimpl.experiments.bench.job import measure
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cluster import parse_rate
-from refimpl.experiments.compression import BASE, CODECS, DDP, MACHINES, RATE, RECIPES
+from refimpl.experiments.compression import BASE, CODECS, DDP, RATE, RECIPES
 from refimpl.pictures.lines import Line, plot_lines
 
 RANKS = "refimpl.experiments.compression.ranks:"
 RATES = "100mbit", RATE, "1gbit"
 """Measured; two cores cannot feed more."""
 FORESEEN = "100mbit", RATE, "1gbit", "10gbit"
-FULL = {"seconds": 40, "rounds": 5, "steps": 80, "every": 4}
-QUICK = {"seconds": 1, "rounds": 3, "steps": 12, "every": 4}
+FULL = {"machines": 8, "seconds": 40, "rounds": 5, "steps": 80, "every": 4}
+QUICK = {"machines": 4, "seconds": 1, "rounds": 3, "steps": 12, "every": 4}
 GOAL = 1.6
 """How many times as fast as float32 bf16 or integers should train a model of dense weights at RATE to equal loss."""
 NO_GAIN = 1.05
@@ -21,15 +22,16 @@ NO_GAIN = 1.05
 
 def study(part: str, quick: bool) -> Finding:
     """Measure a model of RECIPES. Local; launches the ranks."""
-    size, recipe = QUICK if quick else FULL, RECIPES[part].to_json()
+    size = QUICK if quick else FULL
+    machines, recipe = size["machines"], replace(RECIPES[part], microbatches=size["machines"]).to_json()
     raced = {rate: measure(RANKS + "race", {"recipe": recipe, "seconds": size["seconds"], "rounds": size["rounds"]}, 1,
-                           MACHINES, 1800, rate) for rate in ((RATE,) if quick else RATES)}
-    curves = measure(RANKS + "learn", {"recipe": recipe, "steps": size["steps"], "every": size["every"]}, MACHINES,
+                           machines, 1800, rate) for rate in ((RATE,) if quick else RATES)}
+    curves = measure(RANKS + "learn", {"recipe": recipe, "steps": size["steps"], "every": size["every"]}, machines,
                      timeout=1800)
-    return finding(part, raced, curves)
+    return finding(part, machines, raced, curves)
 
 
-def finding(part: str, raced: dict, curves: dict) -> Finding:
+def finding(part: str, machines: int, raced: dict, curves: dict) -> Finding:
     """Return tables, sentences and charts. raced: rate -> of ``ranks.race``.  curves: of ``ranks.learn``. Local."""
     splits = {rate: {name: split(rate, name, record) for name in record} for rate, record in raced.items()}
     reached = steps_to_loss(curves)
@@ -48,7 +50,7 @@ def finding(part: str, raced: dict, curves: dict) -> Finding:
     said = _sentences(part, splits, times, reached)
     losses = plot_lines([Line(name, *zip(*curve), style) for style, (name, curve) in enumerate(curves.items())],
                         "step", "held-out loss", f"{part}: the held-out loss over the steps")
-    return Finding(part, f"{part}: {RECIPES[part].data}", [table, ahead], said, pictures={
+    return Finding(part, f"{part}: {RECIPES[part].data}, {machines} machines", [table, ahead], said, pictures={
         f"compression-{part}": picture, f"compression-{part}-loss": losses})
 
 

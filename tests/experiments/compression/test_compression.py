@@ -38,7 +38,7 @@ def test_the_loss_is_that_of_float32_after_three_quarters():
 
 
 def test_what_gains_nothing_is_named_and_the_aim_is_judged(tmp_path):
-    finding = study.finding("vgg", raced(), CURVES)
+    finding = study.finding("vgg", 8, raced(), CURVES)
     assert "| bf16 | 600 | 200 | 10 | 250 | 140 | 1.67 | 1.67 to 1.67 | 6.25 | 8 | 50 |" in section(finding, tmp_path)
     assert f"At {RATE} these gain less than 1.05 x: fp16." in finding.sentences
     assert finding.sentences[-1] == (f"At {RATE} bf16 is 1.67 x as fast as float32 and reaches its held-out loss in 8 "
@@ -50,7 +50,7 @@ def test_what_gains_nothing_is_named_and_the_aim_is_judged(tmp_path):
 def test_an_aim_that_is_missed_is_said():
     slow = raced()
     slow[RATE]["bf16"]["seconds"] = [0.9, 0.9, 0.9]
-    assert "LESS THAN the 1.6 x" in study.finding("vgg", slow, CURVES).sentences[-1]
+    assert "LESS THAN the 1.6 x" in study.finding("vgg", 8, slow, CURVES).sentences[-1]
 
 
 @pytest.mark.thorough
