@@ -13,21 +13,36 @@ import traceback
 from refimpl.cli.asked.parser import Parser
 from refimpl.transport.job import end_job, leave
 
-COMMANDS = ("train", "run", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance",
-            "translate", "svm")
-"""Each is a module of this package. Only the one that is asked for is loaded: conformance must work without models."""
+COMMANDS = {
+    "train": "train a model of ours, or your own, on N ranks: mpirun -n N python -m refimpl train MODEL",
+    "run": "train on N ranks, and start again from the newest checkpoint when ranks or machines are lost",
+    "compare": "train with hybrid, allreduce, ps and a plan, one after the other; print a table, and check that hashes "
+               "are equal",
+    "plan": "which strategy each variable should have: bytes and predicted time of each, choice and reason",
+    "bench": "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each",
+    "collectives": "prove, draw and simulate collective algorithms; rounding errors; trees for a network",
+    "cluster": "run a command on emulated machines: cluster --machines 8 --rate 200mbit -- train MODEL",
+    "experiment": "run an experiment and write its report: the paper's, and those of its relatives",
+    "conformance": "compare any implementation's numbers with exact ones, and name the bug",
+    "translate": 'translate sentences with a trained model: translate RUN "three thousand two hundred and four"',
+    "svm": "support vector machines: mpirun -n N python -m refimpl svm train FILE",
+}
+"""Each is a module of this package, and what --help says of it. Only the one that is asked for is loaded: the others
+need not be installed, and loading all would take most of the time of --help."""
 
 
-def parser_of(names=COMMANDS) -> Parser:
-    """Return the parser of the subcommands ``names``."""
+def parser_of(loaded=COMMANDS) -> Parser:
+    """Return the parser of all subcommands. Only those of ``loaded`` have their options."""
     top = Parser(
         prog="python -m refimpl",
         description="Hybrid, sparsity-aware data-parallel training: an executable reference (Parallax, EuroSys '19).")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in names:
-        module = importlib.import_module(f"refimpl.cli.{name}")
-        module.add(commands.add_parser(name, help=module.HELP, description=module.__doc__.partition("\n")[0],
-                                       argument_default=argparse.SUPPRESS))
+    for name, said in COMMANDS.items():
+        command = commands.add_parser(name, help=said, argument_default=argparse.SUPPRESS)
+        if name in loaded:
+            module = importlib.import_module(f"refimpl.cli.{name}")
+            command.description = module.__doc__.partition("\n")[0]
+            module.add(command)
     return top
 
 
@@ -37,8 +52,7 @@ def main(arguments=None) -> int:
     An error that all ranks share is printed by each rank. Any other ends the whole job at once, so that no rank hangs.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    asked = tuple(name for name in COMMANDS if arguments[:1] == [name])
-    options = vars(parser_of(asked or COMMANDS).parse_args(arguments))
+    options = vars(parser_of([word for word in arguments if word in COMMANDS][:1]).parse_args(arguments))
     command = importlib.import_module(f"refimpl.cli.{options.pop('command')}")
     own_signals = getattr(command, "OWN_SIGNALS", False)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and not own_signals:  # as refimpl/__main__.py has left it

@@ -14,7 +14,6 @@ from refimpl.cli.asked.values import file, listed, nonempty, seconds, whole
 from refimpl.collectives.units import BYTES, parse, size_name
 from refimpl.transport.host import memory
 
-HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each"
 REFUSALS = (ValueError,)
 ONE_RANK = {"rows": "kernels.rows", "lstm": "kernels.lstm", "conv": "kernels.conv", "step": "step"}
 """Bench -> its module in ``refimpl.experiments.bench``."""

@@ -16,7 +16,6 @@ from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.transport.launch import LaunchError
 
 EXAMPLE = f"-- train {next(iter(MODELS))}"
-HELP = f"run a command on emulated machines: cluster --machines 8 --rate 200mbit {EXAMPLE}"
 REFUSALS = ()
 
 

@@ -5,7 +5,6 @@ import json
 from refimpl.cli import exactness, simulate, trees
 from refimpl.cli.asked.values import file, whole
 
-HELP = "prove, draw and simulate collective algorithms; rounding errors; trees for a network"
 REFUSALS = (ValueError, OSError)
 
 

@@ -15,8 +15,6 @@ from refimpl.cli.asked.values import nonempty, whole
 from refimpl.training.run.directory import free_name, read_result
 from refimpl.transport.launch import LaunchError, launch
 
-HELP = ("train with hybrid, allreduce, ps and a plan, one after the other; print a table, and check that hashes are "
-        "equal")
 REFUSALS = (ValueError, OSError, LaunchError)
 ARCHITECTURES = ("hybrid", "allreduce", "ps")
 QUALITIES = ("perplexity", "accuracy")

@@ -6,7 +6,6 @@ from pathlib import Path
 from refimpl.cli.asked.values import file, nonempty, seconds, whole
 from refimpl.conformance.traces.golden import NAMES
 
-HELP = "compare any implementation's numbers with exact ones, and name the bug"
 REFUSALS = (ValueError, OSError)
 
 

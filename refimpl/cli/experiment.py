@@ -48,7 +48,6 @@ PARTS = {"parallax": EXPERIMENTS, "mesh": mesh.PARTS, "trees": (*trees.PARTS, tr
 """Experiment -> the parts of its report."""
 _PACKAGES = {"mesh": mesh, "trees": trees, "channel": channel, "compression": compression,
              "svm": svm}
-HELP = f"an experiment: {', '.join(ABOUT)}"
 REFUSALS = (ValueError, OSError, RuntimeError)  # ClusterError and LaunchError are RuntimeErrors
 
 

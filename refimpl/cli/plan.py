@@ -13,7 +13,6 @@ from refimpl.cli.simulate import add_network_options, network_from
 from refimpl.cli.told.tables import console, table_of
 from refimpl.cli.asked.values import file, nonempty, seconds, whole
 
-HELP = "which strategy each variable should have: bytes and predicted time of each, choice and reason"
 REFUSALS = (ValueError, OSError)
 COMPUTE = 0.1  # seconds
 

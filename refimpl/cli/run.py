@@ -9,7 +9,6 @@ from pathlib import Path
 from refimpl.cli.asked.values import nonempty, whole
 from refimpl.transport.launch import LaunchError
 
-HELP = "train on N ranks, and start again from the newest checkpoint when ranks or machines are lost"
 REFUSALS = (ValueError, OSError, LaunchError)
 NOT_HERE = {"no_output": "without files there is nothing to go on from",
             "resume": "a run whose --output holds a checkpoint goes on from it",

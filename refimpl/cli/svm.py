@@ -9,7 +9,6 @@ from refimpl.cli.asked.values import nonempty, real, whole
 from refimpl.cli.told.tables import console, table_of
 from refimpl.transport import CollectiveError
 
-HELP = "support vector machines: mpirun -n N python -m refimpl svm train FILE"
 REFUSALS = (ValueError, OSError, CollectiveError)
 
 

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from models.registry import MODELS, entry_of
+from models.registry import entry_of
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.cli.asked.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.told.progress import StepProgress
@@ -18,8 +18,6 @@ from refimpl.cli.asked.values import nonempty, seconds, steps_or_seconds, whole
 from refimpl.transport import CollectiveError
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting, watch_heartbeats
 
-HELP = (f"train {' or '.join(MODELS)}, or a model of your own, on N ranks: "
-        f"mpirun -n N python -m refimpl train {next(iter(MODELS))}")
 REFUSALS = (CollectiveError,)
 OWN_SIGNALS = True
 """Until it looks after them, Ctrl-C ends a rank at once: an error in the middle of an import may be swallowed."""

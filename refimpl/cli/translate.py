@@ -9,8 +9,6 @@ from rich.progress import track
 
 from refimpl.cli.asked.values import whole
 
-HELP = ("translate sentences with a trained model: python -m refimpl translate RUN \"three thousand two hundred and "
-        "four\"")
 REFUSALS = (ValueError, OSError)
 
 
