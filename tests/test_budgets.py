@@ -26,7 +26,7 @@ BUDGETS = {
     "refimpl/jax": 1105,
     "refimpl/notebook": 1812,
     "refimpl/pictures": 2054,
-    "refimpl/plain": 4407,
+    "refimpl/plain": 4377,
     "refimpl/plan": 2871,
     "refimpl/server": 759,
     "refimpl/strategies": 1702,

@@ -1,16 +1,13 @@
 """A tensor channel: one rank writes into another's memory, where the plan has reserved a slot for each tensor.
 
-Nothing is copied into messages, parsed or negotiated while training, because the plan says where each tensor goes. A
-slot has three parts:
+Nothing is parsed or negotiated while training, because the plan says where each tensor goes. A slot has three parts:
     signal   how many tensors have been written here      set by the writer, when the tensor is complete
     credit   how many have been read                      set by the reader; the slot may be overwritten then
-    payload  the tensor
-
-static   The shape is known: the slot lies at the reader.            n + 8 + 8 bytes for n bytes of payload
-         The writer puts the payload, then the signal. The reader uses it in place, then gives the credit back.
-dynamic  The shape varies: the payload stays at the writer.          n + m + 8 bytes, m = 24 + 8 · dimensions
-         The writer puts dtype and shape, then the signal: m bytes. The reader fetches the payload, then returns credit.
-
+    payload  the tensor, after its dtype and shape where these vary
+static   The writer puts the payload, then the signal. The reader uses it in place, then gives the credit back:
+         n + 8 + 8 bytes for n bytes of payload.
+dynamic  The shape varies. The writer puts dtype and shape, then the signal: m = 24 + 8 · dimensions bytes. The reader
+         fetches the payload from the writer's memory, then gives the credit back: n + m + 8 bytes.
 MPI does not keep the order of puts, so a flush stands between payload and signal. While a put arrives, an ordinary read
 may see anything; so signals and credits are read by atomic operations. Source: Xue et al., arXiv 1805.08430.
 
@@ -18,45 +15,32 @@ may see anything; so signals and credits are read by atomic operations. Source: 
 """
 
 import time
-from collections import Counter
-from typing import NamedTuple
+from collections import Counter, namedtuple
 
 import numpy as np
 from mpi4py import MPI
 
-WORD = 8
-SIGNAL, CREDIT, SHAPE, PAYLOAD = 0, WORD, 2 * WORD, 8 * WORD
-"""Where the parts of a slot begin. SHAPE: dtype, number of dimensions, up to four sizes."""
+SIGNAL, CREDIT, SHAPE, PAYLOAD = 0, 8, 16, 64  # where the parts begin; SHAPE: dtype, dimensions, up to four sizes
 DTYPES = ["float32", "float64", "int64", "uint8"]
-
-
-class Slot(NamedTuple):
-    """Where a tensor goes: from rank ``writer`` to rank ``reader``, at most ``capacity`` bytes; static or dynamic."""
-
-    name: str
-    writer: int
-    reader: int
-    capacity: int
-    dynamic: bool = False
+Slot = namedtuple("Slot", "name writer reader capacity dynamic", defaults=[False])
+"""Where a tensor goes: from rank ``writer`` to rank ``reader``, at most ``capacity`` bytes; static or dynamic."""
 
 
 class Channel:
-    """The slots of a plan in a window, at the same offsets on every rank. Collective to make and to close.
+    """A window for each slot of a plan, and how many tensors this rank has written there or read. Collective to make.
 
     timeout: seconds after which a wait raises.  sent: slot -> bytes that this rank has put or fetched.
     """
 
     def __init__(self, comm, slots, timeout=60.0):
-        self.rank, self.timeout, self.offsets, size = comm.Get_rank(), timeout, {}, 0
-        self.slots = {slot.name: slot for slot in slots}
-        for slot in slots:
-            self.offsets[slot.name], size = size, size + PAYLOAD + -(-slot.capacity // WORD) * WORD  # in whole words
-        self.count, self.sent = Counter(), Counter()  # count: slot -> tensors that this rank has written or read
-        self.window = MPI.Win.Allocate(size, 1, comm=comm)
-        self.memory = np.frombuffer(self.window.tomemory(), np.uint8)
-        self.memory[:] = 0
-        comm.Barrier()
-        self.window.Lock_all()
+        self.rank, self.timeout, self.slots = comm.Get_rank(), timeout, {slot.name: slot for slot in slots}
+        self.count, self.sent = {name: np.zeros(1, np.int64) for name in self.slots}, Counter()
+        self.windows = {slot.name: MPI.Win.Allocate(PAYLOAD + slot.capacity, 1, comm=comm) for slot in slots}
+        self.memory = {name: np.frombuffer(window.tomemory(), np.uint8) for name, window in self.windows.items()}
+        for name, window in self.windows.items():
+            self.memory[name][:] = 0
+            comm.Barrier()
+            window.Lock_all()
 
     def put_signal(self, name, array):
         """Wait until the reader has read the last tensor, then write ``array``. This rank is the slot's writer."""
@@ -65,84 +49,70 @@ class Channel:
             raise ValueError(f"slot {name} has {slot.capacity} bytes; the tensor has {payload.nbytes}")
         self.wait(name, CREDIT, f"rank {slot.reader} to read slot {name}")
         if slot.dynamic:
-            self.here(name, PAYLOAD, payload.nbytes)[:] = payload
-            self.window.Sync()  # what was written into this rank's memory can now be fetched
+            self.memory[name][PAYLOAD:][:payload.nbytes] = payload
+            self.windows[name].Sync()  # what was written into this rank's memory can now be fetched
             self.put(name, slot.reader, SHAPE, np.array([DTYPES.index(array.dtype.name), array.ndim, *array.shape]))
         else:
             self.put(name, slot.reader, PAYLOAD, payload)
         self.count[name] += 1
-        self.put_count(name, slot.reader, SIGNAL)
+        self.put(name, slot.reader, SIGNAL, self.count[name])
 
     def wait_signal(self, name, dtype=None, shape=None):
-        """Wait for the next tensor in a slot of which this rank is the reader; return a view of the slot.
-
-        dtype, shape: of a static tensor. A dynamic one says its own, and is fetched from its writer.
-        """
-        slot = self.slots[name]
+        """Wait for the next tensor; return a view of it, valid until ``release``. dtype, shape: of a static tensor."""
+        slot, memory = self.slots[name], self.memory[name]
         self.count[name] += 1
         self.wait(name, SIGNAL, f"rank {slot.writer} to write slot {name}")
         if slot.dynamic:
-            code, dimensions, *sizes = self.here(name, SHAPE, PAYLOAD - SHAPE).view(np.int64)
+            code, dimensions, *sizes = memory[SHAPE:PAYLOAD].view(np.int64)
             dtype, shape = DTYPES[code], tuple(sizes[:dimensions])
-        tensor = self.here(name, PAYLOAD, np.dtype(dtype).itemsize * int(np.prod(shape)))
+        tensor = memory[PAYLOAD:][:np.dtype(dtype).itemsize * int(np.prod(shape))]
         if slot.dynamic:
-            self.window.Get(tensor, slot.writer, self.offsets[name] + PAYLOAD)
-            self.window.Flush(slot.writer)
+            self.windows[name].Get(tensor, slot.writer, PAYLOAD)
+            self.windows[name].Flush(slot.writer)
             self.sent[name] += tensor.nbytes
         return tensor.view(dtype).reshape(shape)
 
     def release(self, name):
-        """Give the slot back: the writer may overwrite it, so the view of it is not to be used any more."""
-        self.put_count(name, self.slots[name].writer, CREDIT)
+        """Give the slot back: the writer may overwrite it."""
+        self.put(name, self.slots[name].writer, CREDIT, self.count[name])
 
-    def here(self, name, part, size):
-        """Return ``size`` bytes of this rank's own memory, beginning at this part of a slot."""
-        return self.memory[self.offsets[name] + part:][:size]
-
-    def put(self, name, target, part, array):
-        """Put an array into a part of a slot of rank ``target``, and wait until it is there."""
-        self.window.Put(array, target, self.offsets[name] + part)
-        self.window.Flush(target)
+    def put(self, name, rank, part, array):
+        """Put an array into a part of a slot at a rank, and wait until it is there."""
+        if part in (SIGNAL, CREDIT):
+            self.windows[name].Accumulate(array, rank, part, MPI.REPLACE)  # atomic, because it is polled
+        else:
+            self.windows[name].Put(array, rank, part)
+        self.windows[name].Flush(rank)
         self.sent[name] += array.nbytes
-
-    def put_count(self, name, target, part):
-        """Put how many tensors this rank has written, or read: a signal or a credit. Atomic, because it is polled."""
-        self.window.Accumulate(np.array([self.count[name]]), target, self.offsets[name] + part, MPI.REPLACE)
-        self.window.Flush(target)
-        self.sent[name] += WORD
 
     def wait(self, name, part, what):
         """Read the signal or credit on this rank again and again, until it has reached ``count[name]``."""
         seen, end = np.zeros(1, np.int64), time.monotonic() + self.timeout
-        while seen[0] < self.count[name]:
+        while seen < self.count[name]:
             if time.monotonic() > end:
                 raise TimeoutError(f"rank {self.rank} waited {self.timeout:g} s for {what}")
-            self.window.Fetch_and_op(seen, seen, self.rank, self.offsets[name] + part, MPI.NO_OP)  # an atomic read
-            self.window.Flush(self.rank)  # with Flush_local some MPI libraries never see the other side's put
-        self.window.Sync()
+            self.windows[name].Fetch_and_op(seen, seen, self.rank, part, MPI.NO_OP)  # an atomic read
+            self.windows[name].Flush(self.rank)  # with Flush_local some MPI libraries never see the other side's put
+        self.windows[name].Sync()
 
     def close(self):
-        """Free the window. Collective."""
-        self.window.Unlock_all()
-        self.window.Free()
+        """Free the windows. Collective."""
+        for window in self.windows.values():
+            window.Unlock_all()
+            window.Free()
 
 
-def main(comm=MPI.COMM_WORLD, steps=3):
+def main(comm=MPI.COMM_WORLD):
     """Each of two ranks or more sends its right neighbour a tensor of known shape and one whose rows vary."""
-    rank, size, left = comm.rank, comm.size, (comm.rank - 1) % comm.size
-    channel = Channel(comm, [Slot(f"{kind} of rank {r}", r, (r + 1) % size, 64, kind == "dynamic")
-                             for kind in ("static", "dynamic") for r in range(size)])
-    heard = []
-    for step in range(steps):
-        channel.put_signal(f"static of rank {rank}", np.full(8, 10.0 * rank + step))
-        channel.put_signal(f"dynamic of rank {rank}", np.full((step, 2), 10.0 * rank + step))
-        heard += [channel.wait_signal(f"static of rank {left}", "float64", (8,))[0],
-                  channel.wait_signal(f"dynamic of rank {left}").shape]
-        for kind in ("static", "dynamic"):
-            channel.release(f"{kind} of rank {left}")
-    heard = ", ".join(map(str, heard))
-    for line in comm.gather(f"rank {rank}: heard {heard} from rank {left}; moved bytes {dict(channel.sent)}") or []:
-        print(line, flush=True)
+    rank, left, heard = comm.rank, (comm.rank - 1) % comm.size, []
+    channel = Channel(comm, [Slot(f"{kind} {r}", r, (r + 1) % comm.size, 64, kind == "dynamic")
+                             for kind in ("static", "dynamic") for r in range(comm.size)])
+    for step in range(3):
+        for kind, shape in (("static", (2,)), ("dynamic", (step, 2))):
+            channel.put_signal(f"{kind} {rank}", np.full(shape, 10.0 * rank + step))
+            heard += [channel.wait_signal(f"{kind} {left}", "float64", (2,)).tolist()]
+            channel.release(f"{kind} {left}")
+    print(f"rank {rank} heard {heard} from rank {left}, and moved {dict(channel.sent)} bytes", flush=True)
     channel.close()
 
 
