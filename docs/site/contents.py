@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUIDES = {
     "Start": ("README", "docs/installation", "docs/troubleshooting", "docs/faq"),
     "Use": ("docs/training", "docs/plan", "docs/own-model", "docs/torch", "docs/jax", "docs/gpu", "docs/clusters",
-            "docs/without-barriers", "docs/svm", "docs/experiments", "docs/command-line"),
+            "docs/survival", "docs/without-barriers", "docs/svm", "docs/experiments", "docs/command-line"),
     "Validate": ("docs/guide", "docs/conformance", "docs/bugs", "docs/findings"),
     "Teach": ("docs/teaching", "docs/paper", "docs/glossary"),
     "Internals": ("docs/follow-a-step", "docs/design", "docs/measured"),

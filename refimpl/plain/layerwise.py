@@ -4,13 +4,13 @@
     LAMB   u = m / (sqrt(v) + epsilon) + decay w;      ratio = ‖w‖ / ‖u‖;                   w -= rate ratio u
            m, v: Adam's moments of g, corrected because they start at 0
 
-With the ratio, the length of a step depends on the variable's norm, hardly on the gradient's. The ratio is 1 if a norm
-is 0, and for variables without weight decay (biases). The norms of a sparse variable include only rows that have a
-gradient. Squares are added up exactly over all ranks, as in ``clipping``.
+With the ratio, the length of a step depends on the variable's norm, and hardly on the norm of the gradient. The
+ratio is 1 if a norm is 0, and for variables without weight decay (biases). The norms of a sparse variable include only
+rows that have a gradient. Squares are added up exactly over all ranks, as in ``clipping``.
 
 With k times the batch one takes k times the rate, and lets the rate rise in the first steps. Some write momentum as
 v = mu v + rate g; w -= v. Then v must be scaled when the rate rises (momentum correction, Goyal et al. 2017). Ours is
-v = mu v + g; w -= rate v, and needs no correction.
+v = mu v + g; w -= rate v. This form needs no correction.
 
     mpirun -n 4 python -m refimpl.plain.layerwise
 """

@@ -3,13 +3,13 @@
     masters w, float32     compute with half(w)     every layer's output, and every gradient, is rounded: half(...)
 
 fp16 has no numbers between 0 and 6e-8, so small gradients would become 0. Therefore the loss is multiplied by S, and
-the sum of the gradients is divided by S. S is a power of two, so this changes no bit of a gradient that neither
-vanishes nor overflows. S changes during the training:
+the sum of the gradients is divided by S. S is a power of two. So a gradient keeps its bits, unless it vanishes or
+overflows. S changes during the training:
 
     a gradient overflows on any rank   all ranks leave this step out, S := S / 2
     n good steps in a row              S := 2 S
 
-All ranks must agree. If each decided by itself, one could leave out a step that the others do. S and the count of good
+All ranks must agree. If each decided by itself, one rank could leave out a step that others do. S and the count of good
 steps belong in the checkpoint. A CPU computes in float32; ``half`` emulates hardware that rounds to 16 bits.
 
     mpirun -n 4 python -m refimpl.plain.mixed_precision

@@ -18,7 +18,7 @@ from mutants.run import run_mutants
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/index.md", "docs/training.md", "docs/plan.md", "docs/without-barriers.md",
-         "docs/experiments.md", "docs/own-model.md")
+         "docs/experiments.md", "docs/own-model.md", "docs/survival.md")
 HOLDERS = ("docs/measured.md", "docs/paper.md")
 NUMBER = r"(?<![\w.,/'-])\d[\d,]*(?:\.\d+)?"
 FIGURE = re.compile(rf"({NUMBER})(?!\w)((?: to \d[\d.]*)? ?[%×])?")
@@ -69,12 +69,36 @@ def unheld(page: str, text: str, holders: list[str], phrases=()) -> list[str]:
 
 
 def sections() -> list[str]:
-    return [section for name in HOLDERS for section in re.split("^## ", (ROOT / name).read_text("utf-8"), flags=re.M)]
+    """Return the sections that hold figures: all but the summary, which repeats the others."""
+    parts = [part for name in HOLDERS for part in re.split("^## ", (ROOT / name).read_text("utf-8"), flags=re.M)]
+    return [part for part in parts if not part.startswith("Summary\n")]
+
+
+def unheld_rows(page: str) -> list[str]:
+    """Return a line for each row of the summary of which a figure reached stands nowhere in the section it links to."""
+    places = {}
+    for part in re.split("^(?=##+ )", page, flags=re.M)[1:]:
+        depth, title, text = re.match(r"(#+) ([^\n]*)(.*)", part, re.DOTALL).groups()
+        above = title if depth == "##" else above
+        for name in {title, above}:
+            anchor = re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-")
+            places[anchor] = places.get(anchor, "") + text
+    rows = re.findall(r"^\|.*?\]\(#([\w-]+)\).*?\|(.*)\|(.*)\|(.*)\|$", page, flags=re.M)
+    return [f"Summary: {', '.join(sorted(lost))}: not in #{anchor}" for anchor, _, reached, _ in rows
+            if (lost := figures(reached) - numbers(places.get(anchor, "")))]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_figure_is_held(page):
     assert unheld(page, (ROOT / page).read_text("utf-8"), sections(), computed().get(page, ())) == []
+
+
+def test_the_summary_repeats_its_sections():
+    page = (ROOT / "docs" / "measured.md").read_text("utf-8")
+    assert unheld_rows(page) == []
+    assert unheld_rows("| [a](#one-two) b | 3 | 4.5 to 250 | no |\n## One, two\n4.5\n### Three\n9\n") == [
+        "Summary: 250: not in #one-two"]
+    assert unheld_rows("| [a](#one) | 3 | 4.5 % | no |\n## One\n1\n### Two\n4.5\n") == []
 
 
 @pytest.mark.parametrize(("text", "missing"), [
