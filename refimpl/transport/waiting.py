@@ -2,7 +2,7 @@
 
 Polled, not blocked, so that a peer that never comes is an error and no hang. Ranks may outnumber cores: a rank that
 waits must leave the core to one that works, first by giving way at each poll, then by sleeping between polls: the
-sooner, the more ranks share a core.
+sooner, the more ranks share a core, and the longer, the longer it has waited.
 """
 
 import os
@@ -20,6 +20,10 @@ AWAKE_SECONDS = 1e-3  # without progress, with a core of its own: longer than an
 AWAKE_BESIDE_OTHERS = 3e-4  # where 2 or 3 ranks share a core: polls would take it from one that works
 SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network
 LONGEST_SLEEP = 5e-3
+SLEEP_SHARE = 1 / 32
+"""The part of the time waited so far for which a rank sleeps: the delay stays small beside the wait, and most of its
+polls are saved."""
+SLEEP_SHARE_OF_MANY = 1 / 10  # where 8 ranks or more share a core, which their polls alone would fill
 CHECK_SECONDS = 5e-3  # between two looks for an abort message, each of which costs as much as a poll
 
 _given_up = []
@@ -96,14 +100,12 @@ class Wait:
     messages: what must stay in memory if they are given up.  Raises as ``Waiter.for_messages``.
     """
 
-    share = 0.0
-    """The part of the time waited so far for which to sleep. With dozens of ranks a core, polls alone would fill it."""
-
     def __init__(self, waiter: Waiter, late, what: str, messages):
         self.waiter, self.late, self.what, self.messages = waiter, late, what, messages
         beside = threading.current_thread() is not threading.main_thread()
         # another thread computes: leave it the core and Python's lock
         self.awake = 0.0 if beside else awake_seconds(ranks_a_core())
+        self.share = SLEEP_SHARE if ranks_a_core() < 8 else SLEEP_SHARE_OF_MANY
         self.since, self.checked = None, time.monotonic()
 
     def progress(self):

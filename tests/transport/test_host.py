@@ -1,6 +1,7 @@
 """How many ranks share a host's cores: what launchers say, ours first."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +34,20 @@ def test_the_more_ranks_share_a_core_the_sooner_they_sleep(monkeypatch):
         monkeypatch.setenv(host.TOLD, str(ranks))
         host.ranks_a_core.cache_clear()
         assert waiting.awake_seconds(host.ranks_a_core()) == awake
+
+
+@pytest.mark.parametrize("ranks, most", [(2, 300), (7, 300), (16, 200)])
+def test_a_rank_that_waits_half_a_second_polls_a_few_hundred_times(monkeypatch, ranks, most):
+    monkeypatch.setattr(waiting, "ranks_a_core", lambda: ranks)
+    clock, sleeps = [0.0], []
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleeps.append))
+    monkeypatch.setattr(waiting.os, "sched_yield", lambda: sleeps.append(50e-6))
+    waiter = SimpleNamespace(beside=None, timeout=9.0, abort_messages=SimpleNamespace(check=lambda: None))
+    wait = waiting.Wait(waiter, None, "", None)
+    while clock[0] < 0.5:
+        wait.pause()
+        clock[0] += sleeps[-1] + 50e-6  # the kernel adds about as much
+    assert sleeps[:5] == [50e-6] * 5 and len(sleeps) < most and max(sleeps) <= waiting.LONGEST_SLEEP
 
 
 def test_ranks_that_are_bound_to_a_core_each_do_not_share_it(monkeypatch):

@@ -22,15 +22,10 @@ from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
-from refimpl.transport.waiting import Wait
-
-SLEEP_SHARE = 0.1
-"""Of a wait: 48 ranks that poll every 100 us keep two cores busy, and a step of 1.2 s takes 2.3 s."""
 
 
 def main(path: str) -> int:
     """Run the job described in a file. Collective: every rank runs it."""
-    Wait.share = SLEEP_SHARE
     return run_job(path, run_cell)
 
 

@@ -32,10 +32,6 @@ from refimpl.transport.waiting import Wait
 DONE, END, ASK, CUT = 10, 11, 12, 13
 """Words of letters, beside those of ``mail``: a worker has done; all have; a rank asks for a cut; this is one."""
 
-SHARE = 0.02
-"""A rank sleeps so long a part of the time in which nothing has come: its latency stays small beside what it waits for.
-"""
-
 
 class WithoutBarriers:
     """A training without barriers. Local to make; all ranks ``run`` it together.
@@ -82,7 +78,7 @@ class WithoutBarriers:
         asked: whether this rank wants one now.
         """
         wait = Wait(self.comm.waiter, self._late, "a training without barriers", self.letters)
-        wait.awake, wait.share = 0.0, SHARE
+        wait.awake = 0.0
         while not self.ended and not (self.cutting and self.state != "compute"):
             if not self.asked and asked():
                 self.asked = True
