@@ -40,7 +40,7 @@ installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch) $(if $(JAX),$(venv
              $(if $(FOREIGN),$(venv)/.foreign)
 gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
 gpu_tests := tests/kernels tests/device tests/training tests/transport/test_device_arrays_mpi.py \
-             tests/transport/test_nccl_names.py tests/strategies/test_server_mpi.py
+             tests/transport/test_nccl_names.py
 gpu_report := runs/bench-gpu
 as_root = $(if $(filter 0,$(shell id -u)),--allow-root)
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json

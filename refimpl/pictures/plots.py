@@ -3,15 +3,11 @@
 from pathlib import Path
 
 from refimpl.collectives.units import size_name
-from refimpl.pictures.picture import BLACK, BLUE, ORANGE, SKY, VERMILION, figure_in_style, line_style
+from refimpl.pictures.picture import figure_in_style, line_style
 from refimpl.training.run.directory import read_metrics
 
 WIDTHS = (3.2, 2.2, 1.6, 1.2)
 """The styles of lines, in which equal curves on top of each other are all visible."""
-
-STYLES = {"allreduce": (VERMILION, "s-"), "naive ps": (ORANGE, "v-"), "optimised ps": (SKY, "^-"),
-          "hybrid": (BLUE, "o-"), "auto": (BLACK, "x:"), "measured": (BLUE, "o"), "fitted": (BLACK, "--")}
-"""Line of ``plot_curves`` -> colour, mark and dash: the same architecture looks the same on every plot."""
 
 
 def plot_losses(runs: dict[str, Path], path: Path) -> Path:
@@ -55,28 +51,3 @@ def plot_bandwidths(rows: list[dict], path) -> Path:
             axes.legend()
         figure.savefig(path, dpi=150)
     return Path(path)
-
-
-def plot_curves(name: str, curves, directory: Path) -> list[Path]:
-    """Draw each (title, x, y, {line: [(x, y)]}) into a PNG; return the paths. Local.
-
-    STYLES gives the style of lines. With "(log)" in x that axis is logarithmic; over "machines" both axes are.
-    """
-    paths = []
-    for number, (title, x, y, lines) in enumerate(curves):
-        with figure_in_style(6.4, 4) as (figure, axes):
-            for line, points in lines.items():
-                if points:
-                    colour, style = STYLES[line]
-                    axes.plot(*zip(*sorted(points)), style, color=colour, label=line, markersize=5)
-            axes.set(title=title, xlabel=x.replace(" (log)", ""), ylabel=y)
-            if "(log)" in x or x.startswith("machines"):
-                axes.set_xscale("log", base=2)
-            if x.startswith("machines"):
-                ticks = sorted({p[0] for points in lines.values() for p in points})
-                axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-                axes.set_yscale("log")
-            axes.legend()
-            paths.append(directory / f"{name}-{number}.png")
-            figure.savefig(paths[-1], dpi=130)
-    return paths

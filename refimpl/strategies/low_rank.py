@@ -13,6 +13,7 @@ from kernels.random import key_of, uniform
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.gradients import Arena, DenseTree, Layout, leaves_of
 from refimpl.gradients.residuals import WaitingTree
+from refimpl.plain.power_sgd import orthonormal
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient
 from refimpl.strategies.allreduce import allreduce_bytes
@@ -71,7 +72,7 @@ class LowRankExchange(EncodedReplicas, of=LowRank):
     def push(self):
         waiting = [(leaf, {v.name: self.gradients.left_out[v.name, leaf].reshape(self.codec.matrix(v))
                            for v in self.variables}) for leaf in self.gradients.take()]
-        p = {name: self.codec.orthonormal(total) for name, total in self._sum(
+        p = {name: orthonormal(total) for name, total in self._sum(
             0, [(leaf, {name: m @ self.q[name] for name, m in of.items()}) for leaf, of in waiting]).items()}
         thin = self._sum(1, [(leaf, {name: m.T @ p[name] for name, m in of.items()}) for leaf, of in waiting])
         for name, total in thin.items():

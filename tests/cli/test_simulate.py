@@ -59,7 +59,6 @@ def test_trees_on_the_links_that_they_are_packed_for(capsys):
     (["ring", "--ranks", "1", "--rates", "fast"], "--rates: "),
     (["ring", "--ranks", "3", "--rates", "1gbit,2gbit"], "--rates has 2 rates, and there are 3 machines"),
     (["nonsense", "--ranks", "3"], "no allreduce algorithm"),
-    (["halving-doubling", "--ranks", "3"], "power of two"),
 ])
 def test_refusals(capsys, arguments, words):
     assert main(["collectives", "simulate", *arguments]) == 1

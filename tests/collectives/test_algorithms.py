@@ -6,7 +6,7 @@ import pytest
 from refimpl.collectives import ALGORITHMS, HALVES, check_programs, make_schedule, prove
 from refimpl.collectives.algorithms.double_tree import parents_in_trees
 from refimpl.gradients import Node, leaves_of
-from refimpl.transport.machines import in_blocks, machines_of
+from refimpl.transport.machines import in_blocks, machine_of, machines_of
 
 NUMBERS = (*range(1, 10), 12, 16, 17, 33)
 ANY_NUMBER = [name for name in ALGORITHMS if name != "halving-doubling"]
@@ -171,6 +171,12 @@ def test_hierarchical_takes_machines_in_any_order_and_others_take_none():
     prove(make_schedule("hierarchical", 5, 5, machines=((4, 1), (0, 3, 2))))
     with pytest.raises(ValueError, match="ring takes no machines"):
         make_schedule("ring", 2, 2, machines=((0, 1),))
+
+
+def test_machines():
+    assert in_blocks(5, 2) == ((0, 1), (2, 3), (4,))
+    assert machines_of([7, 3, 7, 3]) == ((0, 2), (1, 3))
+    assert machine_of(((0, 2), (1, 3)), 3) == 1
 
 
 def test_auto_chooses_a_canonical_schedule():

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from refimpl.collectives import (
-    ALGORITHMS, HALVES, Round, ScheduleError, Transfer, make_schedule, prove, run_local, schedule_of, watch_local,
+    ALGORITHMS, Round, ScheduleError, Transfer, make_schedule, prove, run_local, schedule_of, watch_local,
 )
+from refimpl.collectives.links import named_links
 from refimpl.gradients import fold
 from refimpl.transport.machines import in_blocks, machines_of
 
@@ -48,38 +49,29 @@ def test_exact_sums_in_every_dtype_in_place_or_not(name, dtype):
                     [a.tobytes() for a in own] for own in given]
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+TREES = [("star-2,2,1", 8), ("star-2,2,1", 2), ("dgx-1p", 13), ("levels-2x2x4x1", 7), ("path-3", 5)]
+"""Networks for canonical trees, and microbatches."""
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, "canonical-trees"])
 def test_canonical_means_the_trees_bits_and_all_ranks_have_the_same(name):
     random = np.random.default_rng(1)
     differ = False
-    for schedule in schedules(name):
+    made = schedules(name) if name in ALGORITHMS else (
+        make_schedule(f"{name}:{links}", named_links(links).ranks, leaves) for links, leaves in TREES)
+    for schedule in made:
         values = inputs_with(schedule, lambda i: random.standard_normal(201).astype(np.float32))
         parts = [pair for nodes, own in zip(schedule.inputs, values) for pair in zip(nodes, own)]
         tree = fold(parts, lambda left, right: left + right)
-        results = {r.tobytes() for r in run_local(schedule, [[a.copy() for a in own] for own in values])}
+        slots = [[a.copy() for a in own] or [np.zeros(201, np.float32)] for own in values]
+        results = {r.tobytes() for r in run_local(schedule, slots)}
         assert len(results) == 1
-        if prove(schedule).canonical:
+        if prove(schedule).canonical or name == "canonical-trees":
             assert results == {tree.tobytes()}
         else:
             differ = differ or results != {tree.tobytes()}
     # what is not canonical does show in the bits
-    assert differ or name in ("direct", "halving-doubling", "hierarchical")
-
-
-@pytest.mark.parametrize("name", HALVES)
-def test_the_halves_alone_and_together(name):
-    for scatter, gather in zip(schedules(name, "reduce-scatter", each=(1,)), schedules(name, "allgather", each=(1,))):
-        for size in SIZES:
-            arrays = inputs_with(scatter, lambda i: np.full(size, 4**i, np.int64))
-            wanted = sum(4**i for i in range(scatter.ranks))
-            scattered, bounds = run_local(scatter, arrays), scatter.bounds(size)
-            for chunk, owner in enumerate(scatter.owners):
-                assert (scattered[owner][bounds[chunk]:bounds[chunk + 1]] == wanted).all()
-            own = [np.full(size, -1) for _ in range(gather.ranks)]
-            for chunk, owner in enumerate(gather.owners):
-                own[owner][bounds[chunk]:bounds[chunk + 1]] = np.arange(size)[bounds[chunk]:bounds[chunk + 1]]
-            assert all((result == np.arange(size)).all() for result in run_local(gather, own))
-            assert all((result == wanted).all() for result in run_local(gather, scattered))
+    assert differ or name in ("direct", "halving-doubling", "hierarchical", "canonical-trees")
 
 
 def test_views_are_summed_in_place_and_ranks_without_input_are_told():

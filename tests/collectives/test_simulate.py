@@ -13,7 +13,7 @@ from refimpl.collectives.choose import _schedule
 from refimpl.collectives.links import named_links
 from refimpl.collectives.running.segments import LANES
 from refimpl.collectives.simulation.bursts import fair_rates
-from refimpl.collectives.simulation.columns import ColumnSchedule, columns, columns_of, round_columns
+from refimpl.collectives.simulation.columns import columns, round_columns
 from refimpl.collectives.simulation.network import Network, load_network
 from refimpl.collectives.simulation.places import GraphNetwork, ways_of
 from refimpl.collectives.simulation.simulate import SIMULATED, seconds_of, simulate
@@ -187,11 +187,6 @@ def test_a_wrong_column_form_is_seen():
     assert [flat(step) for step in wrong] != right
 
 
-def test_thousand_ranks_in_no_time():
-    for name, machines in (("ring", None), ("direct", None), ("hierarchical", in_blocks(512, 8))):
-        assert simulate(columns(name, 512, machines), network(512, 8 if machines else 1), 1 << 20, 4).seconds > 0
-
-
 def test_refusals():
     with pytest.raises(ValueError, match="ring is for 3 ranks, the network has 4"):
         simulate(make_schedule("ring", 3, 3), network(4), 10, 4)
@@ -242,14 +237,6 @@ def test_links_of_a_graph_each_have_their_rate():
 ])
 def test_a_transfer_takes_the_shortest_then_the_widest_way_over_switches(name, ends, way):
     assert ways_of(named_links(name)).get(ends) == way
-
-
-def test_columns_of_a_schedule_can_be_simulated_alike():
-    schedule = make_schedule("ring", 6, 6)
-    table = columns_of(schedule)
-    assert isinstance(table, ColumnSchedule)
-    assert simulate(table, network(6), 777, 4).seconds == simulate(schedule, network(6), 777, 4).seconds
-    assert simulate(columns("ring", 6), network(6), 777, 4).seconds == simulate(schedule, network(6), 777, 4).seconds
 
 
 BURST = 131072

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from test_lstm import check_cell
 
 from kernels.lstm import Workspace, cuda, definition, lstm_backward, lstm_forward
 
@@ -28,16 +29,8 @@ def test_cell_against_the_definition(gpu, hidden, streams, dtype):
     there = [gpu.asarray(turned(a)) for a in (gates, bias, c, *(np.empty_like(c) for _ in range(3)))]
     cuda.cell_forward(*there)
     gates, c_next, tanh_c, m = (there[k].get().T for k in (0, 3, 4, 5))
-    i, j, f, o = np.split(gates, 4)
-    bi, bj, bf, bo = np.split(before, 4)
     ulp = np.finfo(dtype).eps
-    for found, x in ((i, bi), (f, bf + dtype(1)), (o, bo)):
-        exact = definition.sigmoid(x.astype(np.float64))
-        assert np.all(np.abs(found - exact) <= SIGMOID_ULPS * ulp * exact)
-    for found, x in ((j, bj), (tanh_c, c_next)):
-        exact = np.tanh(x.astype(np.float64))
-        assert np.all(np.abs(found - exact) <= TANH_ULPS * ulp * np.abs(exact))
-    assert np.array_equal(c_next, f * c + i * j) and np.array_equal(m, o * tanh_c)
+    check_cell(gates, before, c, c_next, tanh_c, m, SIGMOID_ULPS * ulp, TANH_ULPS * ulp)
 
     expected, dc_plain = np.empty_like(gates), dc.copy()
     definition.cell_backward(dm, dc_plain, gates, c, tanh_c, expected)

@@ -54,6 +54,18 @@ def test_activations_at_the_ends():
     assert np.isnan(s[6]) and np.isnan(t[6])
 
 
+def check_cell(gates, before, c, c_next, tanh_c, m, sigmoid_bound, tanh_bound):
+    """Hold a cell's forward pass against exact activations of ``before``, the gates; the rest is bit for bit."""
+    (i, j, f, o), (bi, bj, bf, bo) = np.split(gates, 4), np.split(before, 4)
+    for found, x in ((i, bi), (f, bf + before.dtype.type(1)), (o, bo)):
+        exact = definition.sigmoid(x.astype(np.float64))
+        assert np.all(np.abs(found - exact) <= sigmoid_bound * exact)
+    for found, x in ((j, bj), (tanh_c, c_next)):
+        exact = np.tanh(x.astype(np.float64))
+        assert np.all(np.abs(found - exact) <= tanh_bound * np.abs(exact))
+    assert np.array_equal(c_next, f * c + i * j) and np.array_equal(m, o * tanh_c)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("streams, hidden", [(1, 1), (3, 7), (5, 64), (2, 131), (0, 5)])
 def test_compiled_cell_against_definition(dtype, streams, hidden):
@@ -68,16 +80,8 @@ def test_compiled_cell_against_definition(dtype, streams, hidden):
     before = gates + bias[:, None]
     c_next, tanh_c, m = (np.empty_like(c) for _ in range(3))
     fast.cell_forward(gates, bias, c, c_next, tanh_c, m)
-    i, j, f, o = np.split(gates, 4)
-    bi, bj, bf, bo = np.split(before, 4)
-    sigmoid_bound, tanh_bound = (SIGMOID_ERROR, TANH_ERROR) if dtype == np.float32 else (8 * 2.0**-53, 4 * 2.0**-53)
-    for found, x in ((i, bi), (f, bf + dtype(1)), (o, bo)):
-        exact = definition.sigmoid(x.astype(np.float64))
-        assert np.all(np.abs(found - exact) <= sigmoid_bound * exact)
-    for found, x in ((j, bj), (tanh_c, c_next)):
-        exact = np.tanh(x.astype(np.float64))
-        assert np.all(np.abs(found - exact) <= tanh_bound * np.abs(exact))
-    assert np.array_equal(c_next, f * c + i * j) and np.array_equal(m, o * tanh_c)
+    bounds = (SIGMOID_ERROR, TANH_ERROR) if dtype == np.float32 else (8 * 2.0**-53, 4 * 2.0**-53)
+    check_cell(gates, before, c, c_next, tanh_c, m, *bounds)
 
     dgates, expected, dc_plain = np.empty_like(gates), np.empty_like(gates), dc.copy()
     definition.cell_backward(dm, dc_plain, gates, c, tanh_c, expected)

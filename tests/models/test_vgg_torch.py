@@ -10,7 +10,6 @@ from models import Batch
 from models.fully_connected import dropout_key
 from models.vgg import Vgg
 from models.vision.images import normalize_images
-from models.workload import Workload
 from refimpl.enclosure import Enclosure
 
 torch = pytest.importorskip("torch")
@@ -77,14 +76,3 @@ def test_the_enclosure_sees_a_wrong_term():
         assert outside(balls, {**gradients, name: gradient * (1 + 2 * WIDEST["float64"])}) == [name]
     _, gradients = torch_gradients(model, dense, dataclasses.replace(batch, key=4))
     assert outside(balls, gradients)
-
-
-def test_the_peer_has_the_networks_weights():
-    from refimpl.experiments.bench.peers import peer_work
-    from refimpl.experiments.bench.peers.torch_replica import Replica
-
-    workload = Workload("tiny", "vgg", dict(stages=(1, 2), width=8, connected=(16,)), dict(images=6, image_size=8))
-    work = peer_work(workload)
-    peer = Replica(work, work.data(1))
-    assert sum(p.numel() for p in peer.module.parameters()) == sum(v.size for v in workload.make_model().variables)
-    assert np.isfinite(peer.step())

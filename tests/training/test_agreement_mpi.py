@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from toys import Toy, last, make_options, refusal, toy_data
 
-from models import Constant
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
 
@@ -31,20 +30,6 @@ def test_one_rank_with_another_configuration(comm, what):
     model, data, options = other() if last(comm) else (Toy(), toy_data(), OPTIONS)
     message = refusal(comm, lambda: train(model, data, options=options, comm=comm))
     assert words in message and f"on rank {comm.size - 1}" in message and "the same command" in message
-
-
-@several
-@pytest.mark.parametrize("changes", [
-    dict(dtype="float64"), dict(statistic=True), dict(decays=False), dict(clipped=False), dict(initial=Constant(3.0)),
-    dict(name="other"), dict(sparse=True)], ids=str)
-def test_one_rank_with_another_variable(comm, changes):
-    model = Toy()
-    if last(comm):
-        model.variables[1] = replace(model.variables[1], **changes)
-        if "dtype" in changes:
-            model.variables = [replace(v, **changes) if not v.sparse else v for v in model.variables]
-    message = refusal(comm, lambda: Trainer.open(model, toy_data(), OPTIONS, comm))
-    assert "variable weight is float32 (3, 4) from Uniform(limit=0.5) on rank" in message
 
 
 @several

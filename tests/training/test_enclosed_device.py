@@ -10,18 +10,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from mpi4py import MPI
-from toys import WORKS, make_options
+from toys import WORKS, make_options, whole_state
 
 import models.cnn.batch_norm
 from kernels import to_numpy
-from kernels.update import OPTIMIZERS
 from models import Uniform
 from models.cnn import ConvNet
 from models.lm import PRESETS, LanguageModel
 from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
 from refimpl.enclosure import OutsideError, distances, enclosed_step, enclosed_steps, state_at, within
 from refimpl.enclosure.compare import distance
-from refimpl.training.run.whole import gather_arrays
+from refimpl.training.run.whole import key_of_array
 from refimpl.training.trainer import Trainer
 
 
@@ -68,8 +67,7 @@ class Case:
         return Trainer.open(self.model(), self.data(), self.options(device=device, **changes), MPI.COMM_SELF)
 
     def arrays(self, trainer):
-        found = gather_arrays(trainer.parameters, OPTIMIZERS[self.optimizer].state)
-        return {key: array.copy() for key, array in found.items()}  # on one rank of the CPU they are the live ones
+        return {key_of_array(*key): array for key, array in whole_state(trainer, self.optimizer).items()}
 
 
 CASES = [Case("toy", "float32", "sgd", 5, 1e-4), Case("toy", "float32", "momentum", 5, 1e-4),

@@ -5,10 +5,8 @@ from itertools import product
 import pytest
 from mpi4py import MPI
 from test_bytes_mpi import MACHINES
-from toys import Script, Scripted, answer
+from toys import answer
 
-from refimpl.training.options import Options
-from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
@@ -45,16 +43,3 @@ def test_every_machine_shape(comm, one_rank, machines):
 @pytest.mark.parametrize("machines", MACHINES)
 def test_every_machine_shape_of_eight_ranks(comm, one_rank, machines):
     assert wrong_runs(comm, one_rank, WORKS[1::2], MACHINES[machines](comm.size)) == []
-
-
-@pytest.mark.ranks(4)
-def test_what_crosses_is_halved_where_two_need_the_same(comm):
-    """Every microbatch touches the same rows, and each machine's form a node: it pulls and pushes once, not twice."""
-    crossed, rows = {}, {row: [1.0, 1.0] for row in range(6)}
-    for local in (True, False):
-        communicator = Communicator(comm, MACHINES["pairs"](comm.size))
-        options = Options(optimizer="sgd", architecture="ps", local_aggregation=local)
-        Trainer.open(Scripted(), Script([[rows] * comm.size]), options, communicator).train_step()
-        crossed[local] = {kind: comm.allreduce(communicator.ledger.total("crossed_sent", kind=kind))
-                          for kind in ("rows", "indices", "dense")}
-    assert crossed[False] == {kind: 2 * count for kind, count in crossed[True].items()}

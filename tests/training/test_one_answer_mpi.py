@@ -7,12 +7,14 @@ from itertools import product
 
 import pytest
 from mpi4py import MPI
-from toys import RATES, SETTINGS, WORKS, answer, answer_of, make_options, make_trainer, plain_answer, refusal
+from toys import (
+    RATES, SETTINGS, WORKS, answer, answer_of, make_options, make_trainer, plain_answer, refusal, whole_state,
+)
 
-from kernels.update import OPTIMIZERS
 from refimpl.collectives import make_schedule, prove
 from refimpl.plain.hybrid import ARCHITECTURES
-from refimpl.training.run.whole import gather_arrays, gather_carried
+from refimpl.server import rounds
+from refimpl.training.run.whole import gather_carried, key_of_array
 from refimpl.training.session import train
 from refimpl.transport import Communicator
 
@@ -81,7 +83,10 @@ def test_any_number_of_microbatches(comm, plain):
     assert wrong(comm, plain, runs) == []
 
 
-def test_partitions(comm, plain):
+@pytest.mark.parametrize("round_bytes", [0, 200, rounds.ROUND])
+def test_partitions(comm, plain, monkeypatch, round_bytes):
+    """Each in a round of its own; several, more of one variable's than of another's; all in one."""
+    monkeypatch.setattr(rounds, "ROUND", round_bytes)
     runs = [("toy momentum", fast, dict(architecture="ps", partitions=p, scheme=s)) for p, s in PARTITIONS[::3]]
     assert wrong(comm, plain, runs) == []
 
@@ -149,8 +154,8 @@ def test_fewer_ranks_go_on_from_a_state_in_memory(comm, plain, settings):
     ranks = Communicator.of(comm)
     before = make_trainer("toy", "adam", ranks, **SETTINGS[settings])
     before.train_step()
-    state = comm.bcast(gather_arrays(before.parameters, OPTIMIZERS["adam"].state)
-                       | gather_carried(ranks, before.carried))
+    state = {key_of_array(*key): array for key, array in whole_state(before, "adam").items()}
+    state |= comm.bcast(gather_carried(ranks, before.carried))
     if fewer := ranks.first(comm.size - 1):
         after = make_trainer("toy", "adam", fewer, **SETTINGS[settings])
         after.restore(before.step, state)

@@ -39,7 +39,6 @@ def test_every_option_either_changes_numbers_or_none():
     (dict(optimizer="adam", optimizer_options={"mu": 1}), "adam has no option mu; it has beta1, beta2, epsilon"),
     (dict(optimizer="sgd", optimizer_options={"mi": 1}), "it has none"),
     (dict(optimizer="momentum", optimizer_options={"dampening": 0.5}), "no option dampening; it has mu; a loop of your"),
-    (dict(optimizer="adagrad", optimizer_options={"nesterov": True}), "adagrad has no option nesterov"),
     (dict(optimizer="adamw", optimizer_options={"amsgrad": True}), "adamw has no option amsgrad"),
     (dict(optimizer="adam", optimizer_options={"beta1": "0.9"}), "beta1 is '0.9': it must be a finite number"),
     (dict(optimizer="adam", optimizer_options={"beta1": math.nan}), "beta1 is nan"),

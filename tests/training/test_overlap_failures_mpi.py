@@ -129,9 +129,3 @@ def test_the_update_that_fails(comm, monkeypatch):
             trainer.train_step()
 
     fails(comm, steps, "out of memory for the exchange and update of a step: no room Reduce --microbatch-size")
-
-
-def test_two_ranks_that_fail_are_both_named(comm):
-    trainer = trainer_of(comm, Announcing("ready 0" if comm.rank < 2 else ""))
-    message = refusal(comm, trainer.train_step)
-    assert message.startswith("ranks 0, 1: failed at ready 0" if comm.size > 2 else "failed at ready 0")

@@ -62,9 +62,33 @@ class Watched:
         copies = [part for parts in self.backups.copies.values() for part in parts]
         return Memory(3, [Part.of(kept) for kept in self.kept] + copies, self.backups.states)
 
+    def die(self, *numbers):
+        """Commit after so many steps each; return what is then, and what is after one more, which is undone."""
+        for number in numbers:
+            self.steps(number)
+            self.commit()
+        committed = hashed(self.trainer)
+        self.steps()  # a rank dies before all agree that this one is done
+        undisturbed = hashed(self.trainer)
+        self.undo.roll_back()
+        return committed, undisturbed
+
+    def arrays(self, trainer):
+        """Return what the living ranks have, as another trainer restores it; None if some of it is lost."""
+        slots = slots_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+        return self.memory().gather(trainer.parameters, slots, trainer.data.microbatches)
+
 
 def hashed(trainer):
     return hashes(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+
+
+def step_after(watched, trainer):
+    """Return what is after the living have restored three steps, and after one more."""
+    trainer.restore(3, watched.arrays(trainer))
+    restored = hashed(trainer)
+    trainer.train_step()
+    return restored, hashed(trainer)
 
 
 @pytest.mark.ranks(4)
@@ -85,13 +109,7 @@ def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
         comm = Communicator(comm.mpi, in_blocks(comm.size, 2))
     optimizer = next((name for name in ("lamb", "lars") if name in setting), "adam")
     watched = Watched(make_trainer(work, optimizer, comm, **changes))
-    for number in (3,) if "at a time" in setting else (2, 1):
-        watched.steps(number)
-        watched.commit()
-    three_steps = hashed(watched.trainer)
-    watched.steps()  # a rank dies before all agree that this one is done
-    undisturbed = hashed(watched.trainer)
-    watched.undo.roll_back()
+    wanted = watched.die(*((3,) if "at a time" in setting else (2, 1)))
     fewer, ranks = comm.first(comm.size - 1), range(comm.size)
     if fewer is not None:
         model, data, _ = WORKS[work]
@@ -99,11 +117,7 @@ def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
         deal = dealt_anew([leaves_of(rank, comm.size, 8) for rank in ranks], list(ranks[:-1]))
         trainer = Trainer.open(counting, DealtData(data(), deal), make_options(work, optimizer, **changes), fewer)
         trainer.consistency.formed = watched.formed
-        slots = slots_of(trainer.parameters, OPTIMIZERS[optimizer].state)
-        trainer.restore(3, watched.memory().gather(trainer.parameters, slots, trainer.data.microbatches))
-        assert hashed(trainer) == three_steps
-        trainer.train_step()
-        assert hashed(trainer) == undisturbed
+        assert step_after(watched, trainer) == wanted
         ours = set(deal[fewer.rank]) - set(leaves_of(fewer.rank, comm.size, 8))  # the dead rank's: only these are computed
         assert len(counting.touched) <= len(ours) < len(deal[fewer.rank])
 
@@ -117,21 +131,9 @@ def test_the_living_of_a_mesh_go_on_in_other_groups_or_none(mesh, fewer, later, 
     comm = Communicator(Communicator.of().mpi, in_blocks(4, 2))  # partners are on the other of two machines
     changes = dict(device="cpu", architecture=architecture, overlap=mesh == "1x4")
     watched = Watched(make_trainer("vgg", "adam", comm, mesh=mesh, **changes))
-    for _ in range(3):
-        watched.steps()
-        watched.commit()
-    three_steps = hashed(watched.trainer)
-    watched.steps()
-    undisturbed = hashed(watched.trainer)
-    watched.undo.roll_back()
-    living = comm.first(fewer)
+    wanted, living = watched.die(1, 1, 1), comm.first(fewer)
     if living is not None:
-        trainer = make_trainer("vgg", "adam", living, mesh=later, **changes)
-        slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
-        trainer.restore(3, watched.memory().gather(trainer.parameters, slots, 8))
-        assert hashed(trainer) == three_steps
-        trainer.train_step()
-        assert hashed(trainer) == undisturbed
+        assert step_after(watched, make_trainer("vgg", "adam", living, mesh=later, **changes)) == wanted
 
 
 @pytest.mark.ranks(3)
@@ -142,9 +144,7 @@ def test_what_no_living_rank_has_is_known_to_be_lost(work, architecture):
     watched = Watched(make_trainer(work, "adam", comm, device="cpu", architecture=architecture))
     alone = comm.first(1)
     if alone is not None:  # 1 kept the copies of 0, and 2 those of 1
-        trainer = make_trainer(work, "adam", alone, device="cpu", architecture=architecture)
-        slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
-        assert watched.memory().gather(trainer.parameters, slots, trainer.data.microbatches) is None
+        assert watched.arrays(make_trainer(work, "adam", alone, device="cpu", architecture=architecture)) is None
 
 
 @pytest.mark.ranks(3)
@@ -156,9 +156,9 @@ def test_the_bytes_of_a_backup_equal_the_formula():
     for shard in alone:
         name = shard.variable.name
         if shard.variable.sparse:
-            changed = watched.undo.rows[id(shard)].changed
-            assert sent["backup", name, "indices"] == 8 * changed.sum() > 0
-            assert sent["backup", name, "rows"] == changed.sum() * row_bytes(shard.variable)
+            changed = sum(len(ids) for of, ids, _ in watched.undo.rows if of is shard)
+            assert sent["backup", name, "indices"] == 8 * changed > 0
+            assert sent["backup", name, "rows"] == changed * row_bytes(shard.variable)
         else:
             assert sent["backup", name, "dense"] == slots * shard.variable.nbytes
     states = pack(watched.trainer.carried)

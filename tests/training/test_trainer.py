@@ -1,45 +1,17 @@
-"""One rank's trainer beside the plain one, step by step and array by array, where hashes would not say what differs."""
+"""One rank's trainer where a hash needs a script to say something: zeros with a sign, and arrays of every kind."""
 
 import numpy as np
 import pytest
 from mpi4py import MPI
-from toys import BY_ROWS, DEVICE, Script, Scripted, Toy, make_options, plain_training, toy_data, whole_state
+from toys import (
+    BY_ROWS, DEVICE, Script, Scripted, Toy, answer, answer_of, make_options, plain_training, toy_data, whole_state,
+)
 
 from kernels import array_module
 from kernels.arrays import aligned
 from refimpl.training.options import Options
+from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
-
-
-def assert_same_bits(trainer, plain, optimizer):
-    for (name, slot), array in whole_state(trainer, optimizer).items():
-        expected = plain.strategies[name].values if slot is None else plain.optimizer.state[name][slot]
-        assert array.dtype == expected.dtype and array.shape == expected.shape
-        assert array.tobytes() == expected.tobytes(), (name, slot)
-
-
-def train_both(model, data, options, steps=4):
-    """Train both ways, comparing after every step."""
-    trainer = Trainer.open(model, data, options, MPI.COMM_SELF)
-    plain = plain_training(model, data, options)
-    for _ in range(steps):
-        record = trainer.train_step()
-        plain.step()
-        assert (record["loss"], record["gradient_norm"]) == (plain.loss, plain.norm)
-        assert_same_bits(trainer, plain, options.optimizer)
-
-
-def test_the_comparison_sees_one_bit():
-    options = make_options("toy", "adam")
-    trainer = Trainer.open(Toy(), toy_data(), options, MPI.COMM_SELF)
-    plain = plain_training(Toy(), toy_data(), options)
-    trainer.train_step()
-    plain.step()
-    assert_same_bits(trainer, plain, "adam")
-    table = plain.optimizer.state["table"]["second"]
-    table[3, 1] = np.nextafter(table[3, 1], np.float32(1))
-    with pytest.raises(AssertionError):
-        assert_same_bits(trainer, plain, "adam")
 
 
 @pytest.mark.parametrize("settings", BY_ROWS, ids=str)
@@ -57,11 +29,16 @@ def check_negative_zeros(**settings):
     data = Script([[{1: [-0.0, 0.0]}, {2: [-0.0, -0.0]}, {2: [0.0, -0.0]}, None, {}]])
     options = Options(optimizer="sgd", learning_rate=1.0, **settings)
     trainer = Trainer.open(Scripted(initial=-0.0), data, options, MPI.COMM_SELF)
-    trainer.train_step()
-    signs = np.signbit(whole_state(trainer, "sgd")["rows", None])
-    assert signs[1].tolist() == [False, True] and signs[2].tolist() == [True, False]
-    assert signs[0].all() and signs[3:].all()
-    train_both(Scripted(initial=-0.0), data, options, steps=3)
+    plain = plain_training(Scripted(initial=-0.0), data, options)
+    for step in range(3):
+        record = trainer.train_step()
+        plain.step()
+        assert (record["loss"], record["gradient_norm"]) == (plain.loss, plain.norm)
+        assert hashes(trainer.parameters, ())["parameters_sha256"] == plain.sha256()
+        if step == 0:
+            signs = np.signbit(whole_state(trainer, "sgd")["rows", None])
+            assert signs[1].tolist() == [False, True] and signs[2].tolist() == [True, False]
+            assert signs[0].all() and signs[3:].all()
 
 
 @pytest.mark.parametrize("overlap", [False, True])
@@ -94,10 +71,5 @@ def test_a_models_views_and_buffers_are_taken_as_they_are():
             gradients["table"] = type(gradients["table"])(np.repeat(gradients["table"].ids, 2)[::2], wide[:, ::2])
             return loss, gradients
 
-    options = make_options("toy", "adam")
-    trainer = Trainer.open(Viewing(), toy_data(), options, MPI.COMM_SELF)
-    plain = plain_training(Toy(), toy_data(), options)
-    for _ in range(3):
-        trainer.train_step()
-        plain.step()
-    assert_same_bits(trainer, plain, "adam")
+    trainer = Trainer.open(Viewing(), toy_data(), make_options("toy", "adam"), MPI.COMM_SELF)
+    assert answer_of(trainer, 3) == answer("toy", "adam", MPI.COMM_SELF)

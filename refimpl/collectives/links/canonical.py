@@ -15,6 +15,7 @@ from fractions import Fraction
 from math import lcm
 
 from refimpl.collectives.links.allreduce import add_half, priced
+from refimpl.collectives.links.flow import taken
 from refimpl.collectives.links.graph import Links
 from refimpl.collectives.links.programme import Programme
 from refimpl.gradients import fold
@@ -171,9 +172,5 @@ def _way(start, goes, used) -> tuple[int, ...]:
 
 def _extended(amount, so_far, item, pieces):
     """Yield (amount, ways) with the ways of one more item, taken from its pieces."""
-    while amount:
-        most, way = pieces.pop()
-        used = min(amount, most)
-        pieces += [(most - used, way)] * (most > used)
-        amount -= used
+    for used, way in taken(pieces, amount):
         yield used, {**so_far, item: way}

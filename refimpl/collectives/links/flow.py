@@ -1,10 +1,20 @@
-"""The largest flow between two nodes, and the smallest cut that proves it: SciPy's, on links with whole rates."""
+"""The largest flow between two nodes, the cut that proves it (by SciPy, on whole rates), and how flows are cut up."""
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 MOST = 2**31 - 1  # SciPy counts in 32 bits
+
+
+def taken(pieces: list, amount):
+    """Take an amount from the end of a list of (amount, what it is of); yield the parts, which add up to it. Local."""
+    while amount:
+        most, what = pieces.pop()
+        used = min(most, amount)
+        pieces += [(most - used, what)] * (most > used)
+        amount -= used
+        yield used, what
 
 
 class Capacities:

@@ -7,7 +7,7 @@
     F2 = min over ranks v of the flow from w to t, if w leads to the source, and u and v to t, without limit.
 """
 
-from refimpl.collectives.links.flow import Capacities
+from refimpl.collectives.links.flow import Capacities, taken
 
 Routes = dict[tuple[int, int], list[tuple[int, tuple[int, ...]]]]
 """Link between two ranks -> [(capacity, the nodes that it leads through)]."""
@@ -45,7 +45,7 @@ def _most(ranks, switches, capacities, roots, u, w, t) -> int:
 
 def _join(capacities, routes, u, w, t, gamma):
     """Turn gamma of u → w → t into u → t, and remember the way."""
-    for first, second in _matched(_take(routes, (u, w), gamma), _take(routes, (w, t), gamma)):
+    for first, second in _matched(taken(routes[u, w], gamma), taken(routes[w, t], gamma)):
         amount, way = first[0], first[1] + second[1][1:]
         routes.setdefault((u, t), []).append((amount, way))
     for link in ((u, w), (w, t)):
@@ -55,25 +55,9 @@ def _join(capacities, routes, u, w, t, gamma):
     capacities[u, t] = capacities.get((u, t), 0) + gamma
 
 
-def _take(routes: Routes, link, amount) -> list:
-    """Take an amount of a link's routes."""
-    taken = []
-    while amount:
-        most, way = routes[link].pop()
-        used = min(most, amount)
-        taken.append((used, way))
-        amount -= used
-        if used < most:
-            routes[link].append((most - used, way))
-    return taken
-
-
 def _matched(left, right):
     """Yield pairs of pieces of equal amounts, from two lists of the same total."""
-    left, right = list(left), list(right)
-    while left:
-        (a, one), (b, other) = left.pop(), right.pop()
-        used = min(a, b)
-        yield (used, one), (used, other)
-        left += [(a - used, one)] * (a > used)
-        right += [(b - used, other)] * (b > used)
+    right = list(right)
+    for amount, one in reversed(list(left)):
+        for used, other in taken(right, amount):
+            yield (used, one), (used, other)

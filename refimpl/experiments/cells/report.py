@@ -1,4 +1,4 @@
-"""What an experiment hands back, and its report: every finding's tables, sentences and plots as one Markdown file.
+"""What an experiment hands back, and its report: every finding's tables, sentences and pictures as one Markdown file.
 
 Each finding's section is kept in a file: of studies that are not run the report holds what an earlier run has left
 there, with the day and the code it is of.
@@ -11,7 +11,6 @@ from typing import Callable
 
 from refimpl.experiments.cells.cell import code_version
 from refimpl.pictures.picture import Picture
-from refimpl.pictures.plots import plot_curves
 
 WORDS = ("model", "architecture", "ratio", "straggler", "consistency", "network", "layer", "mesh", "size", "codec",
          "rule")
@@ -29,16 +28,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Finding:
-    """What an experiment found. sentences: of the report.  curves: (title, x, y, {line: [(x, y)]}), a plot each.
-
-    pictures: file's name -> picture.
-    """
+    """What an experiment found. sentences: of the report.  pictures: file's name -> picture."""
 
     name: str
     title: str
     tables: list[Table]
     sentences: list[str] = field(default_factory=list)
-    curves: list = field(default_factory=list)
     pictures: dict[str, Picture] = field(default_factory=dict)
 
 
@@ -72,7 +67,7 @@ def opened(output) -> Path:
 
 def write_report(directory: Path, findings: list[Finding], names, head: str, foot: str = "", failed=(),
                  quick: bool = False) -> Path:
-    """Write report.md and the plots into the directory; return its path. Local.
+    """Write report.md and the pictures into the directory; return its path. Local.
 
     names: of all studies, in order.  head, foot: what stands before and behind them.  failed: a line a cell.
     """
@@ -92,10 +87,9 @@ def _section_file(directory, name) -> Path:
 
 
 def section(finding: Finding, directory: Path) -> str:
-    """Return a finding's part of the report; write its plots and pictures into the directory. Local."""
+    """Return a finding's part of the report; write its pictures into the directory. Local."""
     parts = [f"## {finding.title}\n", *(markdown(table) for table in finding.tables)]
     parts += [f"{sentence}\n" for sentence in finding.sentences]
-    parts += [f"![{finding.title}]({path.name})\n" for path in plot_curves(finding.name, finding.curves, directory)]
     parts += [f"![{picture.alt}]({picture.save(directory / f'{name}.svg').name})\n"
               for name, picture in finding.pictures.items()]
     return "\n".join(parts)

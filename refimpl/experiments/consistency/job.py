@@ -51,7 +51,7 @@ def train_once(model, data, options, comm: Communicator) -> tuple[Trainer, dict]
 
 def _without_barriers(trainer):
     """Return steps, the bytes that this rank sent to other machines, and what owners left. Collective."""
-    training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
+    training = WithoutBarriers(trainer)
     training.begin()
     steps = [[m["worker"], m["step"], m["at"], m["loss"], m["examples"]] for m in stretch(trainer, training)]
     return steps, trainer.comm.ledger.total("crossed_sent"), left_by(training)

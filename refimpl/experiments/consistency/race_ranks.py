@@ -109,7 +109,7 @@ def recorded(comm, cell, wanted, written: list | None):
     """Return a runner: the seconds of N steps, with the record, or without one where ``written`` is None."""
     def runner(steps):
         trainer = Trainer.open(*build(cell, wanted["profile"], comm.rank), options_of(replace(cell, steps=steps)), comm)
-        training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
+        training = WithoutBarriers(trainer)
         if written is None:
             training.owner.record = Forgetting()
         training.begin()

@@ -19,6 +19,8 @@ figure.
 from dataclasses import dataclass, replace
 from typing import Callable
 
+from scipy.optimize import bisect
+
 from models.layer import Layer
 from models.registry import entry_of
 from models.variable import blocks_of
@@ -88,22 +90,15 @@ def together(claim: Claim, efficiency: float) -> float:
 
 
 def fit(predicted: Callable[[Claim, float], float], claim: Claim) -> float:
-    """Return the efficiency at which a claim is predicted as it was published: by halving an interval. Local.
+    """Return the efficiency at which a claim is predicted as it was published. Local.
 
     Raises ValueError where no efficiency between LEAST and MOST does that.
     """
-    low, high = LEAST, MOST
-    at_low, at_high = (predicted(claim, end) - claim.times for end in (low, high))
-    if at_low * at_high > 0:
+    low, high = (predicted(claim, end) for end in (LEAST, MOST))
+    if (low - claim.times) * (high - claim.times) > 0:
         raise ValueError(f"{claim.network} on {claim.nodes} nodes: no efficiency from {LEAST:g} to {MOST:g} predicts "
-                         f"{claim.times:g} x, they give {at_low + claim.times:.3g} to {at_high + claim.times:.3g}")
-    for _ in range(60):
-        middle = (low * high) ** 0.5
-        if (predicted(claim, middle) - claim.times) * at_low > 0:
-            low = middle
-        else:
-            high = middle
-    return high
+                         f"{claim.times:g} x, they give {low:.3g} to {high:.3g}")
+    return bisect(lambda efficiency: predicted(claim, efficiency) - claim.times, LEAST, MOST)
 
 
 def study(quick: bool = False) -> Finding:

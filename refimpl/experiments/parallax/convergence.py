@@ -3,7 +3,7 @@
 from models.registry import workloads_for
 from refimpl.experiments.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.cells.report import Finding, Table
-from refimpl.experiments.parallax.study import Context
+from refimpl.experiments.parallax.study import Context, plotted
 
 NAME = "convergence"
 RATE = "50mbit"
@@ -27,9 +27,10 @@ def study(context: Context) -> Finding:
              s.result["parameters"][:12]] for s, (architecture, curve) in zip(found, curves.items())]
     table = Table(f"Held-out perplexity after so many steps, {cells[0].machines} x 2 ranks, {RATE}, real computation",
                   ["architecture", *steps, "seconds", "parameters"], rows)
-    return Finding(NAME, "Convergence", [table], [verdict(found)],
-                   [("over steps", "step", "held-out perplexity", _lines(curves, "step")),
-                    ("over time", "seconds of training", "held-out perplexity", _lines(curves, "seconds"))])
+    pictures = {f"{NAME}-{axis}": plotted({
+        name: [(p[axis], p["perplexity"]) for p in curve] for name, curve in curves.items()}, axis,
+        "held-out perplexity") for axis in ("step", "seconds")}
+    return Finding(NAME, "Convergence", [table], [verdict(found)], pictures)
 
 
 def verdict(found) -> str:
@@ -40,7 +41,3 @@ def verdict(found) -> str:
         return (f"Over steps the {len(found)} architectures are one: the same losses, perplexities and parameters, to "
                 "the bit. Over time they differ by what a step takes.")
     return f"THE ANSWERS DIFFER: {len(answers)} different ones under {len(found)} architectures."
-
-
-def _lines(curves, axis):
-    return {architecture: [(p[axis], p["perplexity"]) for p in curve] for architecture, curve in curves.items()}

@@ -7,7 +7,7 @@ from models.registry import workloads_for
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cells.proportions import slowdown_of
-from refimpl.experiments.parallax.study import Context
+from refimpl.experiments.parallax.study import Context, plotted
 from refimpl.plan.partitions.search import fit_curve
 
 NAME = "partitions"
@@ -29,13 +29,14 @@ def cells_of(context: Context, workload) -> list[Cell]:
 
 def study(context: Context) -> Finding:
     """Run the cells; return measured and fitted times, and how far the searched P is from the best."""
-    tables, sentences, curves = zip(*(_study(cells_of(context, workload), context, workload.model.upper())
-                                      for workload in WORKLOADS))
-    return Finding(NAME, "Partitions", [*chain(*tables)], [*chain(*sentences)], [*curves])
+    tables, sentences, pictures = zip(*(_study(cells_of(context, workload), context, workload.model.upper())
+                                        for workload in WORKLOADS))
+    return Finding(NAME, "Partitions", [*chain(*tables)], [*chain(*sentences)],
+                   {f"{NAME}-{workload.model}": picture for workload, picture in zip(WORKLOADS, pictures)})
 
 
 def _study(cells, context, title):
-    """Return the tables of a model's cells, sentences, and the curve."""
+    """Return the tables of a model's cells, sentences, and the picture."""
     found = context.summaries(cells)
     fixed = {s.cell.options["partitions"]: s for s in found if "partitions" in s.cell.options}
     fit = fit_curve({count: s.seconds for count, s in fixed.items()}) if len(fixed) >= 3 else None
@@ -54,7 +55,8 @@ def _study(cells, context, title):
         walk = [[str(s["partitions"]), f"{s['seconds']:.3f}"] for s in searching.result["search"]["samples"]]
         tables.append(Table(f"{title}: what the search tried, in its order", ["P", "seconds"], walk))
         sentences.append(_verdict(title, searching, fixed))
-    return tables, sentences, (f"{title}, hybrid", "partitions P (log)", "words a second", lines)
+    return tables, sentences, plotted(lines, "partitions P", f"{title}, hybrid: words a second", log="x",
+                                      ticks=[*fixed])
 
 
 def _verdict(title, searching, fixed) -> str:

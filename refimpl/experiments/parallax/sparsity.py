@@ -7,7 +7,7 @@ from refimpl.experiments.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cells.proportions import PAPER_BYTES_A_SECOND, TITAN_XP
 from refimpl.experiments.cluster import parse_rate
-from refimpl.experiments.parallax.study import Context
+from refimpl.experiments.parallax.study import Context, plotted
 
 NAME = "sparsity"
 RATE = "100mbit"
@@ -38,12 +38,13 @@ def cells_of(context: Context, model: str) -> list[Cell]:
 
 def study(context: Context) -> Finding:
     """Run the cells; return tables of step times over alpha, and whether hybrid and auto keep their promises."""
-    tables, sentences, curves = zip(*(_study(context, model) for model in BY_LENGTH))
-    return Finding(NAME, "Sparsity degree", [*tables], [*sentences], [*curves])
+    tables, sentences, pictures = zip(*(_study(context, model) for model in BY_LENGTH))
+    return Finding(NAME, "Sparsity degree", [*tables], [*sentences],
+                   {f"{NAME}-{model}": picture for model, picture in zip(BY_LENGTH, pictures)})
 
 
 def _study(context, model):
-    """Return a model's table, the sentence about the promises, and the curves."""
+    """Return a model's table, the sentence about the promises, and the picture."""
     cells = cells_of(context, model)
     found = context.summaries(cells)
     rows, said, lines = [], [], {a: [] for a in ARCHITECTURES}
@@ -67,8 +68,8 @@ def _study(context, model):
                    "auto sends rows by"], rows)
     promise = (f"At every length hybrid is at most {TOLERANCE:.0%} slower than the better of allreduce and optimised "
                f"ps, and auto than hybrid.") if not said else "Promises broken: " + " ".join(said)
-    return table, f"{model.upper()}: {promise}", (f"{model}: steps a second over alpha", "alpha (log)",
-                                                  "steps a second", lines)
+    return table, f"{model.upper()}: {promise}", plotted(lines, "alpha", f"{model}: steps a second",
+                                                         log="x")
 
 
 def tables_of(workload) -> dict[str, int]:

@@ -7,6 +7,8 @@ import numpy as np
 
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.run import Runner
+from refimpl.pictures.lines import Line, plot_lines
+from refimpl.pictures.picture import Picture
 
 
 @dataclass(frozen=True)
@@ -63,3 +65,9 @@ class Context:
         """Run the cells that have no result yet; return the summaries of those that have one then, in order."""
         results = self.runner.results(cells)
         return [summarise(cell, results[cell.file], self.cores) for cell in cells if cell.file in results]
+
+
+def plotted(lines: dict[str, list], x: str, y: str, **look) -> Picture:
+    """Return a plot of name -> points (x, y); a name's place says how it looks. look: of ``plot_lines``. Local."""
+    return plot_lines([Line(name, *zip(*sorted(points)), style, points=name == "measured")
+                       for style, (name, points) in enumerate(lines.items()) if points], x, y, f"{y} over {x}", **look)

@@ -7,7 +7,7 @@ from refimpl.experiments.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.cells.report import Finding, Table, bytes_of
 from refimpl.experiments.cells.proportions import PAPER, slowdown_of
 from refimpl.experiments.parallax.plans import predicted_exchange
-from refimpl.experiments.parallax.study import Context
+from refimpl.experiments.parallax.study import Context, plotted
 
 NAME = "throughput"
 RATE = "100mbit"
@@ -41,7 +41,7 @@ def _cell(context, workload, architecture, machines, each, compute):
 
 
 def study(context: Context) -> Finding:
-    """Run the cells; return tables, curves and sentences."""
+    """Run the cells; return tables, pictures and sentences."""
     found = context.summaries(cells_of(context))
     series: dict[tuple, list] = {}
     for s in found:
@@ -53,7 +53,7 @@ def study(context: Context) -> Finding:
     predicted = {s.cell.file: _predicted(s, context) for s in headline}
     tables += [_details(headline, predicted), _ratios(headline, predicted)]
     return Finding(NAME, "Throughput", tables, _sentences(headline, largest),
-                   [_curve(some, *of) for of, some in series.items()])
+                   {f"{NAME}-{'-'.join(of)}": _picture(some, *of) for of, some in series.items()})
 
 
 def _speeds(found, model, compute) -> Table:
@@ -128,7 +128,8 @@ def _sentences(headline, series) -> list[str]:
     return said
 
 
-def _curve(found, model, compute) -> tuple:
+def _picture(found, model, compute):
     lines = {a: [(s.cell.machines, s.speed) for s in found if s.cell.contender == a] for a in ARCHITECTURES}
     each, unit = found[0].cell.ranks_per_machine, found[0].cell.workload.entry.unit
-    return f"{model}, {compute}", f"machines of {each} ranks", f"{unit} a second", lines
+    return plotted(lines, f"machines of {each} ranks", f"{model}, {LABELS[compute]}: {unit} a second", log="xy",
+                   ticks=sorted({s.cell.machines for s in found}))

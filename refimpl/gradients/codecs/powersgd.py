@@ -10,8 +10,6 @@ step begins, to the variable.
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from refimpl.gradients.codecs.codec import Codec
 
 MOST_RANKS = 64
@@ -44,15 +42,3 @@ class PowerSGD(Codec):
     def fits(self, variable):
         m, n = self.matrix(variable)
         return self.r * (m + n) < m * n
-
-    @staticmethod
-    def orthonormal(p):
-        """Return an orthonormal basis of the columns, see ``plain.power_sgd.orthonormal``. p: (m, r) float32."""
-        p = p.astype(np.float64)
-        for i in range(p.shape[1]):
-            before, length = p[:, :i], np.sqrt(np.sum(p[:, i] ** 2))
-            for _ in range(2):  # once is not enough in floating point
-                p[:, i] -= before @ (before.T @ p[:, i])
-            left = np.sqrt(np.sum(p[:, i] ** 2))
-            p[:, i] = p[:, i] / left if left > 1e-6 * length else 0
-        return p.astype(np.float32)

@@ -75,8 +75,7 @@ def without_barriers(trainer, watch, progress, warm: int, every, asked) -> Itera
     warm: steps of each worker that do not count for the speed.
     every: the steps of rank 0's worker between two cuts; None: no cut.  asked: whether this rank wants one now.
     """
-    training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
-    training.serving.worker.carried = trainer.carried
+    training = WithoutBarriers(trainer)
     training.begin(trainer.found_in_flight)
     trainer.in_flight, trainer.found_in_flight, since, first = training.in_flight, {}, training.seconds, True
     while not training.ended:
@@ -98,8 +97,7 @@ def by_record(trainer, replay: RecordedRun, watch, progress) -> Iterator[Stretch
     comm, options = trainer.comm, replay.options
     comm.together(lambda: None if comm.rank else check_possible(replay.record, options.consistency, options.steps))
     if comm.size == replay.plan.ranks:
-        training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline,
-                                   Recorded(replay.record.entries[comm.rank]))
+        training = WithoutBarriers(trainer, Recorded(replay.record.entries[comm.rank]))
         training.begin()
         with watch(trainer):
             steps = stretch(trainer, training, progress)

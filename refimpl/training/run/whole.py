@@ -37,17 +37,6 @@ def kinds_of(parameters: Parameters, optimizer_state) -> dict:
     return {key_of_array(name, slot): (by_name[name], slot) for name, slot in slots_of(parameters, optimizer_state)}
 
 
-def gather_arrays(parameters: Parameters, optimizer_state) -> dict:
-    """Return key -> NumPy array of the whole state on rank 0, {} elsewhere. Collective."""
-    arrays = {}
-    for key, (variable, slot) in kinds_of(parameters, optimizer_state).items():
-        array = parameters.collect(variable.name, slot, everyone=False, phase="checkpoint")
-        if array is not None:
-            parameters.comm.settle()
-            arrays[key] = _in_one_piece(array)
-    return arrays
-
-
 def bytes_of_array(parameters: Parameters, variable, slot) -> Iterator[memoryview]:
     """Yield the bytes of a whole array of the state, block by block, on rank 0; elsewhere empty ones. Collective."""
     for _, rows in parameters.blocks(variable.name, slot, [0], "checkpoint"):

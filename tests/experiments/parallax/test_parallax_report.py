@@ -11,7 +11,7 @@ from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.report import Finding, Table, markdown, write_report
 from refimpl.experiments.cells.run import Runner
 from refimpl.experiments.parallax import convergence, everything, partitions, replay_check, sparsity, throughput
-from refimpl.experiments.parallax.study import Context, Summary
+from refimpl.experiments.parallax.study import Context, Summary, plotted
 
 LM, CNN, *_ = workloads_for("throughput")
 
@@ -23,15 +23,15 @@ def summary(architecture, speed, workload=LM, machines=8, **result):
 
 def test_a_report_holds_tables_sentences_plots_and_failures(tmp_path):
     finding = Finding("partitions", "Partitions", [Table("of P", ["P", "seconds"], [["1", "0.5"]])], ["So it is."],
-                      [("t", "P (log)", "y", {"measured": [(1, 2), (4, 3)], "fitted": []})])
+                      {"speeds": plotted({"measured": [(1, 2), (4, 3)], "fitted": []}, "P", "y", log="x")})
     context = Context(Runner(tmp_path, "job"), quick=True, cores=1)
     path = write_report(tmp_path, [finding], ["partitions"], everything.head(context), everything.foot(context),
                         ["a cell: status 1"], quick=True)
     text = path.read_text()
-    for part in ("## Partitions", "**of P**", "| 1 | 0.5 |", "So it is.", "](partitions-0.png)", "a cell: status 1",
+    for part in ("## Partitions", "**of P**", "| 1 | 0.5 |", "So it is.", "![y over P](speeds.svg)", "a cell: status 1",
                  "## Assumptions", "--quick"):
         assert part in text
-    assert (tmp_path / "partitions-0.png").stat().st_size > 1000
+    assert (tmp_path / "speeds.svg").stat().st_size > 1000
 
 
 def test_a_report_keeps_the_sections_of_earlier_runs_in_order(tmp_path):
@@ -104,6 +104,7 @@ def test_every_experiment_tells_what_its_cells_came_to(experiment, monkeypatch):
     finding = experiment.study(context)
     assert all(len(row) == len(table.columns) for table in finding.tables for row in table.rows)
     assert any(table.rows for table in finding.tables) and all(finding.sentences)
+    assert bool(finding.pictures) == (experiment is not replay_check)
 
 
 SEARCH = {"search_partitions": True, "search_warmup": 0, "search_sample": 1}

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernels import to_numpy
 from kernels.update import OPTIMIZERS
 from models.registry import entries
 from models.workload import BoundedTraining
 from refimpl.enclosure import enclosed_steps
 from refimpl.enclosure.compare import check, distances
 from refimpl.training.options import Options
-from refimpl.training.run.whole import gather_arrays
+from refimpl.training.run.whole import kinds_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
@@ -63,7 +64,8 @@ def compare(name: str, small: BoundedTraining):
     slots = OPTIMIZERS[small.optimizer].state
 
     def arrays_of(trainer):
-        return {key: np.array(array, np.float64) for key, array in gather_arrays(trainer.parameters, slots).items()}
+        return {key: np.array(to_numpy(trainer.parameters.collect(variable.name, slot)), np.float64)
+                for key, (variable, slot) in kinds_of(trainer.parameters, slots).items()}
 
     start = arrays_of(trainers[0])
     for state, _ in enclosed_steps(*parts_of(small), options_of(small, "cpu"), small.steps):

@@ -8,17 +8,6 @@ from refimpl.training.step.update import update_shards
 from refimpl.training.consistency.served.worker import AsyncWorker
 
 
-class LocalRows:
-    """Rows of a table that is here. needs: of each microbatch, (k,) int64. Local."""
-
-    def __init__(self, table, needs: list):
-        self.table, self.needs = table, needs
-
-    def take(self, index: int):
-        """Return the rows, a copy, that the rank's microbatch number ``index`` needs."""
-        return take_rows(self.table, self.needs[index])
-
-
 class ReplicaWorker(AsyncWorker):
     """A rank's replica, and the worker that computes with it. Local.
 
@@ -46,6 +35,5 @@ class ReplicaWorker(AsyncWorker):
         update_shards(self.options, self.clock, reduced)
 
     def _values(self):
-        needs = [rows for rows in self.needs.values() if rows is not None]
         return ({v.name: read_only(self.x[v.name]) for v in self.model.variables if not v.sparse},
-                {v.name: LocalRows(self.x[v.name], [rows[v.name] for rows in needs]) for v in self.sparse})
+                {v.name: take_rows(self.x[v.name], self.wanted[v.name].ids) for v in self.sparse})

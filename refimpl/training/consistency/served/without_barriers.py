@@ -36,13 +36,14 @@ DONE, END, ASK, CUT = 10, 11, 12, 13
 class WithoutBarriers:
     """A training without barriers. Local to make; all ranks ``run`` it together.
 
-    parameters: the ``Parameters``, all on the server.  order: of this rank's owner, see ``Serving``.
+    trainer: opened, all its parameters on the server.  order: of this rank's owner, see ``Serving``.
     """
 
-    def __init__(self, model, data, options, parameters, timeline, order=None):
-        self.comm, self.timeline = parameters.comm, timeline
-        owner = Owner(shards_of(parameters), self.comm.size, options)
-        worker = AsyncWorker(model, data, options, parameters.plan, self.comm.rank)
+    def __init__(self, trainer, order=None):
+        self.comm, self.timeline = trainer.comm, trainer.timeline
+        owner = Owner(shards_of(trainer.parameters), self.comm.size, trainer.options)
+        worker = AsyncWorker(trainer.model, trainer.data, trainer.options, trainer.plan, self.comm.rank)
+        worker.carried = trainer.carried
         self.letters = Letters(self.comm)
         self.serving = Serving(owner, worker, self.letters, order or FirstCome(), self.comm.ledger, self.comm.machine)
         self.state, self.ended, self.done = "pull", False, set()

@@ -48,10 +48,10 @@ class AsyncWorker:
         self.batches, examples = self.data.read(self.clock, self.options.seed, self.carried)
         self.needs = self.model.needs(self.batches)
         self.examples = examples * len(self.microbatches) // self.data.microbatches
-        self.alpha = alpha_of(self.model.variables, self.needs)
-        there = [needs for needs in self.needs.values() if needs is not None]
-        self.places = {v: index for index, v in enumerate(v for v, needs in self.needs.items() if needs is not None)}
-        self.wanted = wanted_rows(there, self.partitionings, 1)
+        there = {v: needs for v, needs in self.needs.items() if needs is not None}
+        self.places = {v: index for index, v in enumerate(there)}
+        self.wanted = wanted_rows(list(there.values()), [v.name for v in self.sparse], 1)
+        self.alpha = alpha_of(self.model.variables, self.needs, self.wanted)
         self.routes = {name: parts.route(self.wanted[name].ids) for name, parts in self.partitionings.items()}
 
     def asks(self, owner: int) -> dict:
@@ -69,8 +69,10 @@ class AsyncWorker:
 
     def compute(self):
         """Compute the gradients of this step, with the values pulled. Raises ValueError for what is no gradient."""
-        dense, rows = self._values()
-        losses = []
+        (dense, tables), rows, losses = self._values(), {}, []
+        for name, table in tables.items():
+            rows[name] = Fetched(self.wanted[name])
+            rows[name].put(0, table)
         self.model.forget()
         trees = {v.name: TreeSum(merge_rows if v.sparse else iadd) for v in self.model.variables}
         for place, (v, batch) in enumerate(self.batches.items()):
@@ -108,7 +110,7 @@ class AsyncWorker:
                 "at": at, "alpha": self.alpha}
 
     def _values(self):
-        """Return (name -> dense value, name -> Fetched rows) of what was pulled."""
+        """Return (name -> dense value, name -> the rows ``wanted``) of what was pulled."""
         rows, dense = {}, {v.name: read_only(self.answers[owner][v.name])
                            for owner, kept in self.dense.items() for v in kept}
         for variable in self.sparse:
@@ -116,8 +118,7 @@ class AsyncWorker:
             table = np.empty((len(route.numbers), variable.shape[1]), variable.dtype)
             for owner, values in self.answers.items():
                 table[route.bounds[owner]:route.bounds[owner + 1]] = values[variable.name]
-            rows[variable.name] = Fetched(self.wanted[variable.name])
-            rows[variable.name].put(0, route.unsort(table))
+            rows[variable.name] = route.unsort(table)
         return dense, rows
 
 
