@@ -14,8 +14,8 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6214,
-    "models": 6095,
+    "kernels": 6302,
+    "models": 6105,
     "refimpl/*.py": 194,
     "refimpl/cli": 2674,
     "refimpl/collectives": 4889,

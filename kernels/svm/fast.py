@@ -67,44 +67,53 @@ def kernel_value(kind, gamma, degree, constant, x, z):
 
 
 @compiled
+def diagonal(kind, gamma, degree, constant, blocks, count):
+    """Return K of each of the first ``count`` samples with itself: (count,) float64."""
+    found = np.zeros(count)
+    for i in range(count):
+        if kind != 0:
+            for feature in range(blocks.shape[1]):
+                value = blocks[i // BLOCK, feature, i % BLOCK]
+                found[i] += value * value
+        found[i] = of_sum(kind, gamma, degree, constant, found[i])
+    return found
+
+
+@compiled
 def fill_kernel_rows(kind, gamma, degree, constant, vectors, slots, blocks, starts, stop, rows):
     """Write K(vectors[s], sample i) to rows[s, i] for starts[s] <= i < stop, for each s of ``slots``.
 
     blocks: see ``in_blocks``; each is read from memory once for all vectors.
     """
-    total = np.empty(BLOCK)
+    totals = np.empty((len(slots) + 1, BLOCK))
     for b in range(starts[slots].min() // BLOCK, (stop + BLOCK - 1) // BLOCK):
-        for r in slots:
-            first, last = max(starts[r], b * BLOCK), min(stop, (b + 1) * BLOCK)
-            if first >= last:
-                continue
-            if kind == 0:
-                _square_distances(vectors[r], blocks[b], total)
-            else:
-                _products(vectors[r], blocks[b], total)
+        end = min(stop, (b + 1) * BLOCK)
+        needed = slots[starts[slots] < end]
+        for k in range(0, len(needed), 2):
+            one, two = vectors[needed[k]], vectors[needed[min(k + 1, len(needed) - 1)]]
+            _sum_features(kind, one, two, blocks[b], totals[k], totals[k + 1])
+        for k in range(len(needed)):
+            total, row, begin = totals[k], rows[needed[k]], max(starts[needed[k]], b * BLOCK)
             for i in range(BLOCK):
                 total[i] = of_sum(kind, gamma, degree, constant, total[i])
-            for i in range(first, last):
-                rows[r, i] = total[i - b * BLOCK]
+            for i in range(begin, end):
+                row[i] = total[i - b * BLOCK]
 
 
 @compiled
-def _square_distances(x, block, total):
-    total[:] = 0.0
-    for feature in range(len(x)):
-        value = x[feature]
-        for i in range(BLOCK):
-            difference = block[feature, i] - value
-            total[i] += difference * difference
-
-
-@compiled
-def _products(x, block, total):
-    total[:] = 0.0
-    for feature in range(len(x)):
-        value = x[feature]
-        for i in range(BLOCK):
-            total[i] += block[feature, i] * value
+def _sum_features(kind, one, two, block, ones, twos):
+    """Write the sums over the features for two vectors: each feature is read once for both, feature after feature."""
+    ones[:], twos[:] = 0.0, 0.0
+    for feature in range(len(one)):
+        x, y, z = one[feature], two[feature], block[feature]
+        if kind == 0:
+            for i in range(BLOCK):
+                ones[i] += (z[i] - x) * (z[i] - x)
+                twos[i] += (z[i] - y) * (z[i] - y)
+        else:
+            for i in range(BLOCK):
+                ones[i] += z[i] * x
+                twos[i] += z[i] * y
 
 
 @compiled
@@ -127,6 +136,24 @@ def swap_columns(rows, lengths, pairs):
 
 
 @compiled
+def swap_places(array, pairs):
+    """Swap the entries at the two places of each pair in turn: (k, 2)."""
+    for p in range(len(pairs)):
+        i, j = pairs[p, 0], pairs[p, 1]
+        array[i], array[j] = array[j], array[i]
+
+
+@compiled
+def swap_samples(blocks, pairs):
+    """Swap the samples at the two places of each pair in turn: (k, 2). blocks: see ``in_blocks``."""
+    for p in range(len(pairs)):
+        i, j = pairs[p, 0], pairs[p, 1]
+        one, other = blocks[i // BLOCK, :, i % BLOCK], blocks[j // BLOCK, :, j % BLOCK]
+        for feature in range(len(one)):
+            one[feature], other[feature] = other[feature], one[feature]
+
+
+@compiled
 def add_row(errors, row, factor, start, stop):
     """Add factor * row to the errors from ``start`` to ``stop``."""
     for i in range(start, stop):
@@ -135,12 +162,35 @@ def add_row(errors, row, factor, start, stop):
 
 @compiled
 def add_rows(errors, rows, slots, factors, stop):
-    """Add factors[k] * rows[slots[k]] for each k in turn to the first ``stop`` errors, a part of them at a time."""
+    """Add factors[k] * rows[slots[k]] for each k in turn to the first ``stop`` errors, a part of them at a time.
+
+    Four rows are added in one pass: they come from memory side by side.
+    """
+    fours = len(slots) - len(slots) % 4
     for begin in range(0, stop, PART):
         end = min(begin + PART, stop)
-        for k in range(len(slots)):
-            for i in range(begin, end):
-                errors[i] += factors[k] * rows[slots[k], i]
+        part = errors[begin:end]
+        for k in range(0, fours, 4):
+            a, b = rows[slots[k], begin:end], rows[slots[k + 1], begin:end]
+            c, d = rows[slots[k + 2], begin:end], rows[slots[k + 3], begin:end]
+            e, f, g, h = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
+            for i in range(len(part)):
+                part[i] = part[i] + e * a[i] + f * b[i] + g * c[i] + h * d[i]
+        for k in range(fours, len(slots)):
+            row, factor = rows[slots[k], begin:end], factors[k]
+            for i in range(len(part)):
+                part[i] += factor * row[i]
+
+
+@compiled
+def columns(rows, slots, places):
+    """Return K of the samples at ``places`` with those of the rows ``slots``: (len(places), len(slots))."""
+    found = np.empty((len(places), len(slots)))
+    for k in range(len(slots)):
+        row = rows[slots[k]]
+        for p in range(len(places)):
+            found[p, k] = row[places[p]]
+    return found
 
 
 GROWS, SHRINKS = 1, 2
@@ -217,39 +267,3 @@ def find_eliminated(errors, state, stop, up, low):
             found[count] = i
             count += 1
     return found[:count]
-
-
-@compiled
-def change_block(between, errors, y, alpha, c, second, gap, limit):
-    """Change ``alpha`` pair by pair until the gap among these samples is at most ``gap``. Return the number of changes.
-
-    between: (k, k), K of the samples.  errors, y, alpha: (k,); errors and alpha are written.  second: select partners
-    by their gain.  limit: the largest number of changes.  Ties go to the first sample.
-    """
-    for change in range(limit):
-        i, j, up, low = -1, -1, np.inf, -np.inf
-        for k in range(len(y)):
-            state = state_of(y[k], alpha[k], c)
-            if state & GROWS and errors[k] < up:
-                i, up = k, errors[k]
-            if state & SHRINKS and errors[k] > low:
-                j, low = k, errors[k]
-        if low - up <= gap:
-            return change
-        if second:
-            best = -1.0
-            for k in range(len(y)):
-                if state_of(y[k], alpha[k], c) & SHRINKS and errors[k] > up:
-                    curvature = max(between[i, i] + between[k, k] - 2.0 * between[i, k], LEAST_CURVATURE)
-                    gain = (errors[k] - up) * (errors[k] - up) / curvature
-                    if gain > best:
-                        best, j = gain, k
-        curvature = max(between[i, i] + between[j, j] - 2.0 * between[i, j], LEAST_CURVATURE)
-        near = c - alpha[i] if y[i] > 0 else alpha[i]
-        far = alpha[j] if y[j] > 0 else c - alpha[j]
-        step = min((errors[j] - up) / curvature, near, far)
-        alpha[i] = (c if y[i] > 0 else 0.0) if step == near else alpha[i] + y[i] * step
-        alpha[j] = (0.0 if y[j] > 0 else c) if step == far else alpha[j] - y[j] * step
-        for k in range(len(y)):
-            errors[k] += step * between[i, k] - step * between[j, k]
-    return limit

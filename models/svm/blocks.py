@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from kernels.svm import fast
+from kernels.svm.block import change_block
 from models.svm.solver import BLOCK_ROWS, Solver
 
 STEPS = 100
@@ -44,7 +44,7 @@ class BlockSolver(Solver):
             old = [(n, error) for n, error in self.kept.items() if n not in fresh]
             self.kept = dict([*fresh.items(), *old][:most])
             members = np.array(sorted(self.kept))
-            self._need(members.tolist())
+            self._need(members)
             self._relate(members)
             began = time.process_time()
             errors, weights, steps = self._inside(members, low - up)
@@ -61,15 +61,15 @@ class BlockSolver(Solver):
         between = np.empty((len(members), len(members)))
         between[np.ix_(known, known)] = self.between[np.ix_(before, before)]
         if not known.all():
-            columns = self.traffic.columns(members[~known].tolist(), len(members), lambda numbers: self.cache.columns(
-                members.tolist(), [self.samples.place_of(n) for n in numbers]))
+            columns = self.traffic.columns(members[~known], len(members), lambda own: self.cache.columns(
+                members, self.samples.place[own // self.ranks.size]))
             between[~known], between[:, ~known] = columns, columns.T
         self.members, self.between = members, between
 
     def _inside(self, members, gap):
         """Close most of the gap among the members; return their errors, their weights, and the number of changes."""
         alpha, errors = self.alpha[members], np.array([self.kept[n] for n in members.tolist()])
-        steps = fast.change_block(self.between, errors, self.labels[members], alpha, self.options.c,
+        steps = change_block(self.between, errors, self.labels[members], alpha, self.options.c,
                                   self.options.selection == "second", max(2 * self.options.tolerance, CLOSE * gap),
                                   STEPS * len(members))
         return errors, alpha, steps
@@ -78,6 +78,6 @@ class BlockSolver(Solver):
         """Set the members' weights, and add the changes to the errors of this rank's samples, in sample order."""
         changes = (weights - self.alpha[members]) * self.labels[members]
         changed = np.flatnonzero(changes)
-        self.cache.add_to(self.samples.error, members[changed].tolist(), changes[changed])
+        self.cache.add_to(self.samples.error, members[changed], changes[changed])
         self.alpha[members] = weights
         self.samples.set_states(members[changed], self.alpha, self.options.c)

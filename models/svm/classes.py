@@ -13,6 +13,9 @@ from models.svm.blocks import BlockSolver
 from models.svm.solver import ELIMINATIONS, SELECTIONS, Solver, SvmOptions
 from models.svm.storage import dense, stored
 
+TOGETHER = 16
+"""Support vectors whose kernel rows are computed in one pass over the samples that are decided."""
+
 
 @dataclass(frozen=True)
 class PairMachine:
@@ -30,12 +33,14 @@ class PairMachine:
         count = rows.shape[0]
         rows = csr_array(rows) if issparse(self.vectors) else dense(rows)
         store, supports = stored(rows, kernel), stored(self.vectors, kernel)
-        found, values, start = np.zeros(count), np.empty((1, count)), np.zeros(1, np.int64)
-        shelf = store.shelf(1)
-        for place, coefficient in enumerate(self.coefficients):
-            shelf[0] = supports.vector(place)
-            store.fill(shelf, start, start, count, values)
-            fast.add_row(found, values[0], coefficient, 0, count)
+        found, values = np.zeros(count), np.empty((TOGETHER, count))
+        shelf, slots = store.shelf(TOGETHER), np.arange(TOGETHER)
+        for start in range(0, len(self.coefficients), TOGETHER):
+            factors = self.coefficients[start:start + TOGETHER]
+            for slot in range(len(factors)):
+                shelf[slot] = supports.vector(start + slot)
+            store.fill(shelf, slots[:len(factors)], np.zeros(TOGETHER, np.int64), count, values)
+            fast.add_rows(found, values, slots[:len(factors)], factors, count)
         return found - self.bias
 
 

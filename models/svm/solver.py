@@ -31,8 +31,7 @@ class Samples:
         self.y = labels[self.ids].astype(float)
         self.state, self.error = np.where(self.y > 0, fast.GROWS, fast.SHRINKS).astype(np.uint8), -self.y
         self.store, self.place = stored(own, kernel), np.arange(len(self.ids))
-        vectors = map(self.store.vector, range(len(self.ids)))
-        self.diagonal = np.array([self.store.value(x, x) for x in vectors])
+        self.diagonal = self.store.diagonal(len(self.ids))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -51,19 +50,14 @@ class Samples:
 
     def deactivate(self, places, cache):
         """Move the samples at these rising places behind the active ones, also in the cache's rows."""
-        pairs = []
-        for place in places[::-1].tolist():
-            self.active -= 1
-            if place != self.active:
-                self._swap(place, self.active)
-                pairs.append((place, self.active))
-        cache.swap(np.array(pairs, np.int64).reshape(-1, 2))
-
-    def _swap(self, i: int, j: int):
+        last = self.active - 1 - np.arange(len(places))
+        pairs = np.column_stack([places[::-1], last])[places[::-1] != last]
+        self.active -= len(places)
         for array in (self.ids, self.y, self.state, self.error, self.diagonal):
-            array[i], array[j] = array[j], array[i]
-        self.store.swap(i, j)
-        self.place[self.ids[i] // self.size], self.place[self.ids[j] // self.size] = i, j
+            fast.swap_places(array, pairs)
+        self.store.swap(pairs)
+        self.place[self.ids // self.size] = np.arange(len(self.ids))
+        cache.swap(pairs)
 
 
 SELECTIONS = ("first", "second")
@@ -100,7 +94,7 @@ class SvmOptions:
 
 def capacity_of(options: SvmOptions, packing, count: int, size: int) -> int:
     """Return how many rows each of ``size`` ranks can keep, of ``count`` samples. Local."""
-    largest, width = -(-count // size), -(-packing.count(np.arange(count)) // count)
+    largest, width = -(-count // size), -(-int(packing.counts(np.arange(count)).sum()) // count)
     least = BLOCK_ROWS * options.block if options.block > 1 else 2
     return min(max(options.cache // (8 * (largest + width)), least), count)
 
@@ -189,7 +183,7 @@ class Solver:
 
     def _need(self, numbers):
         """Put the rows of samples into the cache; if one is missing, also rows that will be needed soon. Collective."""
-        missing = [n for n in numbers if not self.cache.touch(n)]
+        missing = self.cache.touch(np.asarray(numbers)).tolist()
         if missing:
             soon = [n for end in self._nearest(self.ahead, True) for _, n in end] if self.ahead else []
             missing = [n for n in dict.fromkeys(soon) if n not in missing] + missing  # the last one is evicted last
@@ -202,7 +196,7 @@ class Solver:
         count: at most so many of each.  outside: only samples outside the cache.
         """
         s, offered = self.samples, np.full((2, count, 2), np.inf)
-        able = s.state[:s.active] * ~self.cache.here[s.ids[:s.active]] if outside else s.state[:s.active]
+        able = s.state[:s.active] * (self.cache.slots[s.ids[:s.active]] < 0) if outside else s.state[:s.active]
         for side, (sign, bit) in enumerate(((1, fast.GROWS), (-1, fast.SHRINKS))):
             places = np.flatnonzero(able & bit)
             errors = sign * s.error[places]
@@ -239,9 +233,11 @@ class Solver:
         s.error[first:] = -s.y[first:]
         supports = np.flatnonzero(self.alpha)
         for start in range(0, len(supports), CHUNK):
-            chunk = supports[start:start + CHUNK].tolist()
-            rows = self._rows_beyond(first, [n for n in chunk if not self.cache.here[n]])
-            for n in chunk:
+            chunk = supports[start:start + CHUNK]
+            kept = self.cache.slots[chunk] >= 0
+            self.cache.cover(chunk[kept])  # in one pass
+            rows = self._rows_beyond(first, chunk[~kept].tolist())
+            for n in chunk.tolist():
                 row = rows[n] if n in rows else self.cache.row(n)[0]
                 fast.add_row(s.error, row, self.alpha[n] * self.labels[n], first, s.active)
 

@@ -38,12 +38,13 @@ class DenseStore:
         """Return the features of the sample at a place."""
         return self.blocks[place // fast.BLOCK, :, place % fast.BLOCK].copy()
 
-    def swap(self, i: int, j: int):
-        """Swap the samples at two places."""
-        (a, k), (b, m) = divmod(i, fast.BLOCK), divmod(j, fast.BLOCK)
-        kept = self.blocks[a, :, k].copy()
-        self.blocks[a, :, k] = self.blocks[b, :, m]
-        self.blocks[b, :, m] = kept
+    def diagonal(self, count: int):
+        """Return K of each of the first ``count`` samples with itself: (count,)."""
+        return fast.diagonal(*self.numbers, self.blocks, count)
+
+    def swap(self, pairs):
+        """Swap the samples at the two places of each pair in turn: (k, 2)."""
+        fast.swap_samples(self.blocks, pairs)
 
     def shelf(self, count: int):
         """Return a place for ``count`` vectors."""
@@ -74,10 +75,14 @@ class SparseStore:
         part = slice(self.starts[place], self.stops[place])
         return self.columns[part].copy(), self.values[part].copy()
 
-    def swap(self, i, j):
-        """Swap the samples at two places."""
-        for ends in (self.starts, self.stops):
-            ends[i], ends[j] = ends[j], ends[i]
+    def diagonal(self, count):
+        """Return K of each of the first ``count`` samples with itself: (count,)."""
+        return np.array([self.value(x, x) for x in map(self.vector, range(count))])
+
+    def swap(self, pairs):
+        """Swap the samples at the two places of each pair in turn: (k, 2)."""
+        fast.swap_places(self.starts, pairs)
+        fast.swap_places(self.stops, pairs)
 
     def shelf(self, count):
         """Return a place for ``count`` vectors."""
@@ -104,9 +109,9 @@ class VectorPacking:
         self.sparse, self.width = issparse(rows), rows.shape[1]
         self.lengths = np.diff(rows.indptr).astype(np.int64) if self.sparse else None
 
-    def count(self, samples) -> int:
-        """Return how many numbers the vectors of these samples are."""
-        return 2 * int(self.lengths[samples].sum()) if self.sparse else len(samples) * self.width
+    def counts(self, samples):
+        """Return how many numbers the vector of each of these samples is: (len(samples),) int64."""
+        return 2 * self.lengths[samples] if self.sparse else np.full(len(samples), self.width)
 
     def pack(self, vectors):
         """Return vectors as one array."""

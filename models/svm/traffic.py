@@ -45,33 +45,36 @@ class SvmTraffic:
 
     def features(self, numbers, vector_of) -> dict:
         """Return number -> features of samples, from their owners. vector_of: number -> this rank's features."""
-        found = self._from_owners(numbers, self.packing.count, lambda own: self.packing.pack(list(map(vector_of, own))))
+        found = self._from_owners(numbers, self.packing.counts(numbers),
+                                  lambda own: self.packing.pack([vector_of(number) for number in own.tolist()]))
         return {number: vector for theirs, array in found
-                for number, vector in zip(theirs, self.packing.unpack(array, theirs))}
+                for number, vector in zip(theirs.tolist(), self.packing.unpack(array, theirs))}
 
     def columns(self, numbers, length: int, columns_of):
-        """Return ``length`` numbers of each sample, from the owners: (len(numbers), length).
+        """Return ``length`` numbers of each sample, from the owners: (len(numbers), length). numbers: rising.
 
         columns_of: some of this rank's samples -> their numbers, (k, length).
         """
-        found = self._from_owners(numbers, lambda own: len(own) * length, lambda own: columns_of(own).ravel())
-        columns = {n: column for theirs, array in found for n, column in zip(theirs, array.reshape(-1, length))}
-        return np.array([columns[n] for n in numbers])
+        found = self._from_owners(numbers, np.full(len(numbers), length), lambda own: columns_of(own).ravel())
+        columns = np.empty((len(numbers), length))
+        for theirs, array in found:
+            columns[np.searchsorted(numbers, theirs)] = array.reshape(-1, length)
+        return columns
 
-    def _from_owners(self, numbers, count_of, packed_of):
+    def _from_owners(self, numbers, counts, packed_of):
         """Return (an owner's samples among ``numbers``, its array) of each owner of some.
 
-        count_of: samples -> how many numbers they are.  packed_of: this rank's samples -> their numbers as one array.
+        counts: how many numbers each sample is.  packed_of: this rank's samples -> their numbers as one array.
         """
         self.rounds += 1
-        size, rank = self.ranks.size, self.ranks.rank
-        owned = [[n for n in numbers if n % size == owner] for owner in range(size)]
-        arrays = [packed_of(theirs) if owner == rank and theirs else np.empty(count_of(theirs))
+        numbers, size, rank = np.asarray(numbers), self.ranks.size, self.ranks.rank
+        owners = numbers % size
+        owned = [numbers[owners == owner] for owner in range(size)]
+        arrays = [packed_of(theirs) if owner == rank and len(theirs) else np.empty(counts[owners == owner].sum())
                   for owner, theirs in enumerate(owned)]
         self.ranks.spread(arrays, "rows")
-        for number in numbers:
-            self.sent[number] += count_of([number])
-        return [(theirs, array) for theirs, array in zip(owned, arrays) if theirs]
+        self.sent[numbers] += counts
+        return [(theirs, array) for theirs, array in zip(owned, arrays) if len(theirs)]
 
     def bytes_by_rank(self, size: int):
         """Return the bytes that each of ``size`` ranks sends in these exchanges: (size,) int64. Local.

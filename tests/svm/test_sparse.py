@@ -20,7 +20,7 @@ KERNELS = [KernelFunction(kind, 0.1, 3, 1.0) for kind in KINDS]
 @pytest.mark.parametrize("kernel", KERNELS, ids=KINDS)
 def test_kernel_values_are_those_of_dense_rows(kernel):
     store, whole = stored(ROWS, kernel), ROWS.toarray()
-    store.swap(3, 100)
+    store.swap(np.array([[3, 100]]))
     order = np.arange(SAMPLES)
     order[[3, 100]] = 100, 3
     found = np.full((1, SAMPLES), np.nan)
@@ -49,7 +49,7 @@ def test_a_machine_is_that_of_dense_rows(tmp_path, kernel, cache):
 def test_vectors_travel_as_columns_and_values():
     packing, store, numbers = VectorPacking(ROWS), stored(ROWS, KERNELS[0]), [7, 0, 130]
     packed = packing.pack([store.vector(number) for number in numbers])
-    assert len(packed) == packing.count(numbers) == 2 * sum(ROWS[[number]].nnz for number in numbers)
+    assert len(packed) == packing.counts(numbers).sum() == 2 * sum(ROWS[[number]].nnz for number in numbers)
     for number, (columns, values) in zip(numbers, packing.unpack(packed, numbers)):
         assert columns.tolist() == ROWS[[number]].indices.tolist() and values.tolist() == ROWS[[number]].data.tolist()
 
