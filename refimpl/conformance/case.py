@@ -83,8 +83,8 @@ class Case:
 class Task:
     """A training on given gradients: what ``update``, ``accumulate`` and ``resume`` get on each rank.
 
-    start: name -> this rank's initial value.  optimizer: sgd, momentum, adagrad or adam.
-    options: all of the optimizer's numbers (see ``refimpl.plain.optimizers``).
+    start: name -> this rank's initial value.  optimizer: sgd, momentum, nesterov, dampened, adagrad, adam
+    or adamw.  options: all of its numbers, see ``refimpl.plain.optimizers``; decay: weight decay.
     rate: of update k (from 0) it is rate * rate_factor**k.  clip: largest gradient norm, None: no clipping.
     loss_scale: the gradients given are this many times too large.  window: micro-steps accumulated for one update.
     resume_after: the number of updates after which the state is saved, forgotten and loaded again.

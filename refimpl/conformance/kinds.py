@@ -11,6 +11,7 @@ import numpy as np
 
 from refimpl.conformance.case import Arrivals, Case, Rows, Task
 from refimpl.conformance.cases import codecs
+from refimpl.conformance.cases.bags import bags_of
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
@@ -84,6 +85,11 @@ def _rows(functions, case, rank, step):
     return functions[0](inputs(case, step, rank), case.shapes)
 
 
+def _bags(functions, case, rank, step):
+    bags = {name: tuple(handed(bags_of(rank))) for name in case.shapes}
+    return functions[0](bags, case.shapes, **case.settings["bags"])
+
+
 def _group(functions, case, rank, step):
     group = case.settings["group"]
     answer = functions[0](inputs(case, step, rank), list(group))
@@ -145,6 +151,7 @@ KINDS = {
     "rows": Kind("aggregate", ("aggregate_rows",), _each_step(_rows), Aggregation),
     "mixed": Kind("aggregate", ("aggregate_all",), _each_step(_rows), Aggregation),
     "uses": Kind("aggregate", ("aggregate_uses",), _each_step(_rows), Aggregation),
+    "bags": Kind("aggregate", ("aggregate_bags",), _each_step(_bags), Aggregation),
     "group": Kind("aggregate", ("aggregate_group",), _each_step(_group), Aggregation),
     "broadcast": Kind("aggregate", ("broadcast",),
                       _each_step(lambda f, c, r, s: f[0](inputs(c, s, r), c.settings["root"])), Broadcast),

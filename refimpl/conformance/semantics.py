@@ -32,6 +32,8 @@ CHOICES = {
              "mean-of-means": "the loss is the mean of the ranks' losses, which are means over their own examples; "
                               "a rank without examples counts as 0",
              "sum": "the loss is the sum over all examples of all ranks"},
+    "loss_dtype": {"float64": "the loss and its gradient are float64, as the losses given",
+                   "float32": "the loss and its gradient are float32"},
     "untouched": {"kept": "an update does not change rows that no rank touched, nor their optimizer state",
                   "decayed": "an update changes every row; a row that no rank touched has the gradient 0",
                   "decayed-by-momentum": "with momentum an update changes every row, with other optimizers only rows "
@@ -40,6 +42,8 @@ CHOICES = {
              "hat": "Adam adds epsilon to the root before its correction, as TensorFlow does",
              "hat-rows": "Adam adds epsilon to the root before its correction for rows alone, as PyTorch's SparseAdam "
                          "does"},
+    "adagrad": {"outside": "Adagrad adds epsilon to the root, as PyTorch does",
+                "inside": "Adagrad adds epsilon to the sum of squares, inside the root, as optax and Keras do"},
     "clip_point": {"after": "the aggregated gradient is clipped",
                    "before": "each rank clips its own gradient before the gradients are aggregated"},
     "clip_norm": {"all": "the norm is that of dense and row gradients together, after rows that share an id are added",
@@ -64,12 +68,14 @@ CHOICES = {
 }
 """field -> {value: what it means}: the manifest's whole vocabulary."""
 
-SUPPORTS = ("clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor", "bounded", "softsync", "backup",
-            "staleness-aware", "dc-asgd", "dc-asgd-adaptive", "row-keys", "model-parallel", "absent", "bf16", "fp16",
-            "integers", "topk", "dgc", "threshold", "adacomp", "onebit", "qsgd", "terngrad", "powersgd")
-"""What an adapter may be able to do beside the functions that it has. row-keys: its owner keeps rows by number, however
-large it is, not in one array.  model-parallel: groups of more than one member share layers.  absent: a rank may have no
-gradient of a variable in a step.  bf16 to powersgd: its codecs."""
+SUPPORTS = ("clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor", "nesterov", "dampened", "adamw",
+            "weight-decay", "row-decay", "bounded", "softsync", "backup", "staleness-aware", "dc-asgd",
+            "dc-asgd-adaptive", "row-keys", "versions", "model-parallel", "absent", "bf16", "fp16", "integers", "topk",
+            "dgc", "threshold", "adacomp", "onebit", "qsgd", "terngrad", "powersgd")
+"""What an adapter may be able to do beside the functions that it has. weight-decay: of dense variables; row-decay: of
+rows.  row-keys: its owner keeps rows by number, however large it is, not in one array.  versions: its owner's answers
+say how many updates they contain.  model-parallel: groups of more than one member share layers.  absent: a rank may
+have no gradient of a variable in a step.  bf16 to powersgd: its codecs."""
 DTYPES = ("float16", "float32", "float64")
 
 
@@ -90,8 +96,10 @@ class Semantics:
     duplicates: str = "add"
     id_dtype: str = "int64"
     loss: str = "global-mean"
+    loss_dtype: str = "float64"
     untouched: str = "kept"
     adam: str = "corrected"
+    adagrad: str = "outside"
     clip_point: str = "after"
     clip_norm: str = "all"
     window: str = "average"
@@ -131,12 +139,14 @@ class Semantics:
 
     def updates_every_row(self, optimizer: str) -> bool:
         """Return whether an optimizer updates rows that no rank touched, with gradient 0."""
-        return self.untouched == "decayed" or (self.untouched == "decayed-by-momentum" and optimizer == "momentum")
+        return self.untouched == "decayed" or (self.untouched == "decayed-by-momentum" and
+                                                 optimizer in ("momentum", "nesterov", "dampened"))
 
     def formula(self, optimizer: str, sparse: bool) -> str:
         """Return which of ``refimpl.plain.optimizers`` updates a variable."""
-        hat = optimizer == "adam" and (self.adam == "hat" or self.adam == "hat-rows" and sparse)
-        return "adam-hat" if hat else optimizer
+        hat = self.adam == "hat" or self.adam == "hat-rows" and sparse
+        return {"adam": "adam-hat" if hat else "adam", "adagrad": "adagrad-inside" if self.adagrad == "inside" else
+                "adagrad"}.get(optimizer, optimizer)
 
     def alternatives(self, *only: str):
         """Yield (field, value) for each single change of the manifest's meaning, of fields ``only`` or all."""

@@ -13,13 +13,17 @@ as it is: no view of a buffer that the adapter uses again, nor of live parameter
     aggregate_rows({name: (ids, rows)}, shapes) -> same        shapes: name -> (rows, columns) of the whole variable
     aggregate_all({name: array or (ids, rows)}, shapes)        both at once, in any order
     aggregate_uses({name: [gradient of each use]}, shapes)     variables that are read at several places
+    aggregate_bags({name: (ids, offsets, gradients)}, shapes, pooling, padding) -> {name: (ids, rows)}
+                                                               of pooled look-ups, see ``refimpl.plain.bags``: offsets
+                                                               (bags,) of bags in ids, gradients (bags, d) of outputs
     aggregate_group({name: array}, ranks) -> {name: array}     among some ranks; {} on the others
     broadcast({name: array}, root) -> {name: array}
     messages() -> [bytes]                                      of each fused message of the last aggregate_dense
     update(task) -> [{name: array}]                            see ``Task``: every variable after each update
     accumulate(task), resume(task)                             the same, with windows, and with a checkpoint between
     serve(arrivals) -> [(waited, {name: array})]               see ``Arrivals``: of each pull, what it got, and how many
-                                                               entries came before it was answered
+                                                               entries came before it was answered; "version", if
+                                                               supported: how many updates the values contain
     mesh_step(task) -> {name: array}                           see ``MeshTask``: this rank's parts after one step of
                                                                layers that groups share, and "loss"
     encode_steps(task) -> [{name: array or (ids, rows)}]       see ``CodecTask``: of each of this rank's units "unit 3

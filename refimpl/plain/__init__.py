@@ -15,7 +15,8 @@ Read them in this order:
     aggregation    the ranks of a machine merge their pulls and pushes
     cost_table     the bytes of each of these ways
     sums, updates  add up given gradients, and update values with them; each decision is a method
-    worker, optimizers, clipping, hybrid     a whole training
+    bags           the row gradients of look-ups that are pooled
+    worker, optimizers, clipping, hybrid     a whole training     optimizers_elsewhere   of other frameworks
     layerwise      large batches: LARS, LAMB, and momentum while the learning rate rises
     search         the number of partitions into which a table on the server is cut
     agreement      all ranks go on, or all stop with the same message; no rank waits for ever

@@ -7,7 +7,6 @@
     adam       m = beta1 m + (1 - beta1) g;        v = beta2 v + (1 - beta2) (g g)
                p -= (rate / (1 - beta1^t) m) / (sqrt(v) (1 / sqrt(1 - beta2^t)) + epsilon)   t: updates done, from 1
     adamw      p -= rate decay p, then adam
-    adam-hat   p -= (rate sqrt(1 - beta2^t) / (1 - beta1^t) m) / (sqrt(v) + epsilon)         Kingma and Ba, section 2
 
 Weight decay adds decay p to g first, except in adamw. Scalars are computed in float64 and rounded once to the dtype of
 the parameter. In this dtype each operation rounds once. Rows that are not updated keep their values and their state.
@@ -23,13 +22,17 @@ class SGD:
 
     slots, decoupled = {}, False
 
+    def __init__(self, decay=0.0):
+        self.decay = decay
+
     def state(self, p):
         """Return the state of a parameter before its first update."""
         return {slot: np.full_like(p, value) for slot, value in self.slots.items()}
 
     def apply(self, p, state, at, g, rate, t):
         """Update p[at] and its state in place by the gradient g. at: indices of rows, or ... for all."""
-        part, kept = p[at], {slot: array[at] for slot, array in state.items()}  # copies, if ``at`` has row numbers
+        part, g = self.decayed(p[at], g, rate, self.decay) if self.decay else (p[at], g)
+        kept = {slot: array[at] for slot, array in state.items()}  # copies, if ``at`` has row numbers
         self.update(part, kept, g, rate, t)
         p[at] = part
         for slot, array in kept.items():
@@ -53,8 +56,8 @@ class Momentum(SGD):
 
     slots = {"velocity": 0.0}
 
-    def __init__(self, mu=0.9):
-        self.mu = mu
+    def __init__(self, mu=0.9, decay=0.0):
+        self.mu, self.decay = mu, decay
 
     def update(self, p, state, g, rate, t):
         """Update the velocity, then the parameter."""
@@ -82,8 +85,8 @@ class Nesterov(Momentum):
 class Adagrad(SGD):
     """Duchi et al. 2011. In TensorFlow's form epsilon is 0, and accumulators start above 0."""
 
-    def __init__(self, epsilon=0.0, initial=1.0):
-        self.epsilon, self.slots = epsilon, {"accumulator": initial}
+    def __init__(self, epsilon=0.0, initial=1.0, decay=0.0):
+        self.epsilon, self.slots, self.decay = epsilon, {"accumulator": initial}, decay
 
     def update(self, p, state, g, rate, t):
         """Update the sum of squares, then the parameter."""
@@ -105,8 +108,8 @@ class Adam(SGD):
 
     slots = {"first": 0.0, "second": 0.0}
 
-    def __init__(self, beta1=0.9, beta2=0.999, epsilon=1e-8):
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+    def __init__(self, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.0):
+        self.beta1, self.beta2, self.epsilon, self.decay = beta1, beta2, epsilon, decay
 
     def update(self, p, state, g, rate, t):
         """Update both moments, then the parameter."""
@@ -137,14 +140,6 @@ class AdamW(Adam):
     decoupled = True
 
 
-class AdamHat(Adam):
-    """Adam as TensorFlow writes it: epsilon is added to the root of v, and this root is not corrected."""
-
-    def step(self, m, v, g, rate, c1, c2):
-        """Return what is subtracted."""
-        return (rate / c1 / (1 / math.sqrt(c2)) * m) / (np.sqrt(v) + self.epsilon)
-
-
 OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "nesterov": Nesterov, "adagrad": Adagrad, "adam": Adam,
-              "adamw": AdamW, "adam-hat": AdamHat}
+              "adamw": AdamW}
 """Name -> class. The arguments of the constructor are the numbers in the formulas."""

@@ -10,7 +10,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from refimpl.plain.optimizers import OPTIMIZERS
+from refimpl.plain.optimizers_elsewhere import EVERY
 from refimpl.plain.rows import Rows
 from refimpl.plain.sums import Sums, norm_of
 
@@ -50,7 +50,7 @@ class Updates(Sums):
 
     def first_state(self, task, values):
         """Return {name: the optimizer's arrays before the first update}."""
-        optimizer = OPTIMIZERS[task.optimizer](**task.options)
+        optimizer = EVERY[task.optimizer](**task.options)
         return {name: optimizer.state(array) for name, array in values.items()}
 
     def accumulated(self, task, window):
@@ -128,7 +128,7 @@ class Updates(Sums):
 
     def formula(self, task, variable):
         """Return the optimizer of a variable."""
-        return OPTIMIZERS[self.semantics.formula(task.optimizer, variable.sparse)](**task.options)
+        return EVERY[self.semantics.formula(task.optimizer, variable.sparse)](**task.options)
 
     def rate(self, task, updates):
         """Return the learning rate after this number of updates."""

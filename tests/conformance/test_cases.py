@@ -8,7 +8,7 @@ import pytest
 
 from mutants.run import cases_for
 from refimpl.conformance.case import Rows
-from refimpl.conformance.cases import RANKS, all_cases, case_named, mesh, numbers
+from refimpl.conformance.cases import RANKS, all_cases, case_named, mesh, numbers, training
 from refimpl.conformance.kinds import KINDS, handed
 
 AGGREGATES = ("dense", "rows", "mixed", "fusion")
@@ -22,7 +22,9 @@ def arrays(part):
     return [part.ids, part.rows] if isinstance(part, Rows) else [part]
 
 
-LATER = {"dense/absent", "rows/absent", "dense/one-element", "accumulate/clip", "update/remainders"}
+LATER = {"dense/absent", "rows/absent", "dense/one-element", "accumulate/clip", "update/remainders", "bags/sum",
+         "bags/sum-padded", "bags/mean", "bags/mean-padded", "owner/softsync-versions", "owner/backup-versions",
+         *(f"update/{name}" for name in training.MORE)}
 """Cases that came later than the others' digest."""
 
 
@@ -45,8 +47,8 @@ def test_the_numbers_never_change():
     assert digest(4, "mesh") == "1dbd4c89af3c4d7f"
     assert {n: digest(n) for n in (1, 3, 8)} == {1: "f944e91b9da38d7d", 3: "e690453120df0f56",
                                                         8: "ab9dcd2564b99fec"}
-    assert {n: digest(n, later=True) for n in (1, 3, 8)} == {1: "9e07f474fa0e8426", 3: "0cac7b563655d250",
-                                                                    8: "bec7833df1b557e9"}
+    assert {n: digest(n, later=True) for n in (1, 3, 8)} == {1: "8e0b3335d1d9d799", 3: "7016e75b36dd5aa6",
+                                                                    8: "9e70099e2a97cd88"}
 
 
 @pytest.mark.parametrize("ranks", RANKS)

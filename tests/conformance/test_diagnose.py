@@ -150,7 +150,8 @@ def test_rows_that_momentum_alone_moves():
     assert first(declares(untouched="decayed-by-momentum"), 2).code == "untouched=kept"
     outcome = run_local(type("Undeclared", (ByMomentum,), {"describe": lambda self: EVERYTHING}), 2)
     assert {v.case for v in outcome.failed} == {"update/momentum", "update/momentum-rate", "update/rows-at-rest",
-                                                "update/remainders", "resume/momentum"}
+                                                "update/remainders", "resume/momentum", "update/nesterov",
+                                                "update/dampened", "update/row-decay"}
 
 
 def test_two_wrong_rules_at_once_are_both_told():

@@ -76,8 +76,9 @@ class Ours(TrainingAdapter, MeshAdapter):
         return Semantics(name="refimpl " + " ".join(map(str, self.settings.values())), divide="before",
                          order="tree" if prove(schedule).canonical else "any", rows_on="owner" if served else "every",
                          most_rows=10**6 if self.settings.get("sparse_as_dense") else None,
-                         supports=(*Semantics().supports, "bounded", "softsync", "backup", "staleness-aware", "dc-asgd",
-                                   "dc-asgd-adaptive", *meshes))
+                         supports=(*Semantics().supports, "nesterov", "adamw", "weight-decay", "row-decay", "bounded",
+                                   "softsync", "backup", "staleness-aware", "dc-asgd", "dc-asgd-adaptive", "versions",
+                                   *meshes))
 
     def serve(self, arrivals) -> list:
         """Play a script to as many owners as there are ranks, each rank to its own copy of them."""

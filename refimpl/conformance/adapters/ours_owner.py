@@ -59,7 +59,7 @@ class Owners:
                     result[name][mine[name]] = value
                 else:
                     result[name] = np.array(value)
-        return result
+        return {**result, "version": np.array(self.owners[0].version)}
 
     def push(self, worker, gradients):
         """Push a worker's own mean, as its part of the mean over all workers."""

@@ -79,8 +79,9 @@ class TrainingAdapter:
         return result
 
     def _trainer(self, variables, data, task) -> Trainer:
-        numbers = {n: v for n, v in task.options.items() if n != "initial"}
+        numbers = {n: v for n, v in task.options.items() if n not in ("initial", "decay")}
         options = Options(optimizer=task.optimizer, learning_rate=task.rate, optimizer_options=numbers,
+                          weight_decay=task.options.get("decay", 0.0),
                           clip_norm=task.clip, steps=len(data.steps), **self.settings)
         return Trainer.open(GivenGradients(variables), data, options, self.comm)
 

@@ -11,6 +11,7 @@ from refimpl.conformance.cases.codecs import named
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.rules.owner import ScriptOwner, owner_of
 from refimpl.conformance.semantics import DTYPES, SUPPORTS, Semantics
+from refimpl.plain.bags import Bags
 from refimpl.plain.encoded_steps import EncodedSteps
 from refimpl.plain.mesh import Mesh
 from refimpl.plain.owner import Owner
@@ -98,6 +99,10 @@ class Reference(Updates):
             return tuple(np.concatenate(pieces) for pieces in zip(*parts))
         return sum(parts[1:], parts[0])
 
+    def aggregate_bags(self, bags: dict, shapes: dict, pooling, padding) -> dict:
+        """Return name -> aggregate; bags: name -> (ids, offsets, gradients of the bags' outputs)."""
+        return self.aggregate_all({name: Bags(pooling, padding).rows(*part) for name, part in bags.items()}, shapes)
+
     def aggregate_group(self, arrays: dict, group: list[int]) -> dict:
         """Return name -> aggregate over the ranks of ``group``, {} on others."""
         everyone = self.world.allgather(arrays)
@@ -123,8 +128,10 @@ class Reference(Updates):
 
     def reduce_loss(self, losses, gradients):
         """Return (loss, gradient) of a step. losses: (n,), gradients: (n, d), of this rank's examples."""
-        totals, sums, counts = zip(*self.world.allgather((losses.sum(), gradients.sum(axis=0), len(losses))))
-        weights = self.weights(np.array(counts))
+        dtype = self.semantics.loss_dtype
+        own = losses.astype(dtype).sum(), gradients.astype(dtype).sum(axis=0), len(losses)
+        totals, sums, counts = zip(*self.world.allgather(own))
+        weights = self.weights(np.array(counts)).astype(dtype)
         return np.asarray(sum(w * t for w, t in zip(weights, totals))), sum(w * s for w, s in zip(weights, sums))
 
     def sample(self, count: int, epoch: int):

@@ -38,18 +38,16 @@ class TorchDDP(TorchTraining):
 
     def describe(self) -> dict:
         """DDP averages both kinds over N, however many ranks touched a row; only dense gradients can be clipped."""
-        return {**self.manifest, "name": f"PyTorch {torch.__version__} DDP over gloo", "dense": "average",
+        return {"format": 1, "name": f"PyTorch {torch.__version__} DDP over gloo", "dense": "average",
                 "sparse": "average", "divide": "before", "loss": "mean-of-means", "start": "rank 0",
-                "sampler": "pads", "fusion_bytes": BUCKET}
-
-    def wrap(self, module, **options):
-        return DistributedDataParallel(module, **options)
+                "sampler": "pads", "fusion_bytes": BUCKET, "untouched": "decayed-by-momentum", "clip_norm": "dense",
+                "adam": "hat-rows", "dtypes": ["float16", "float32", "float64"],
+                "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor", "nesterov",
+                             "dampened", "adamw", "weight-decay"]}
 
     def wrap_gradients(self, module, group=None):
-        return self.wrap(module, init_sync=False, process_group=group, bucket_cap_mb=BUCKET / 2**20)
-
-    def not_yet(self, wrapped):
-        return wrapped.no_sync()
+        """Return the wrapped module, of which only gradients count. group: the ranks that aggregate, None: all."""
+        return DistributedDataParallel(module, init_sync=False, process_group=group, bucket_cap_mb=BUCKET / 2**20)
 
     def messages(self):
         """Return the sizes of DDP's buckets, as it logs them itself."""
@@ -70,7 +68,7 @@ class TorchDDP(TorchTraining):
         """Train one step from 0 with sgd at rate 1, Join for ranks without examples; each takes its own mean."""
         module = torch.nn.Linear(gradients.shape[1], 1, bias=False, dtype=torch.float64)
         torch.nn.init.zeros_(module.weight)
-        wrapped = self.wrap(module)
+        wrapped = DistributedDataParallel(module)
         optimizer = torch.optim.SGD(wrapped.parameters(), lr=1.0)
         mean = torch.zeros((), dtype=torch.float64)
         with Join([wrapped]):

@@ -11,27 +11,30 @@ import torch
 class GivenParameters(torch.nn.Module):
     """Parameters without a model. values: name -> tensor.  sparse: names of those that are read by row.
 
+    bags: options of ``EmbeddingBag``, where rows are read in bags.
+
     Rows need the layer: DistributedDataParallel asks it, not the gradient, whether gradients are sparse.
     """
 
-    def __init__(self, values: dict[str, torch.Tensor], sparse=()):
+    def __init__(self, values: dict[str, torch.Tensor], sparse=(), **bags):
         super().__init__()
+        layer = torch.nn.EmbeddingBag if bags else torch.nn.Embedding
         self.tables, self.arrays = torch.nn.ModuleList(), torch.nn.ParameterList()
         self.use = {}
         for name in sorted(values):
             if name in sparse:
-                self.tables.append(torch.nn.Embedding.from_pretrained(values[name], freeze=False, sparse=True))
+                self.tables.append(layer.from_pretrained(values[name], freeze=False, sparse=True, **bags))
                 self.use[name] = self.tables[-1]
             else:
                 self.arrays.append(torch.nn.Parameter(values[name]))
                 self.use[name] = self.arrays[-1]
 
     def forward(self, gradients):
-        """Return a loss. gradients: name -> tensor or (ids, rows), or a list of them: one for each use."""
+        """Return a loss. gradients: name -> tensor, (ids, rows) or (ids, offsets, those of bags); or a list of uses."""
         loss = torch.zeros(())
         for name, uses in gradients.items():
             for use in uses if isinstance(uses, list) else [uses]:
-                read, g = (self.use[name](use[0]), use[1]) if isinstance(use, tuple) else (self.use[name], use)
+                read, g = (self.use[name](*use[:-1]), use[-1]) if isinstance(use, tuple) else (self.use[name], use)
                 loss = loss + (read * g).sum()
         return loss
 
@@ -43,7 +46,7 @@ class GivenParameters(torch.nn.Module):
     @property
     def sparse(self) -> set[str]:
         """Names of the parameters that are read by row."""
-        return {name for name, use in self.use.items() if isinstance(use, torch.nn.Embedding)}
+        return {name for name, use in self.use.items() if isinstance(use, torch.nn.Module)}
 
     def gradients(self) -> dict:
         """Return name -> array or (ids, rows): what is in ``grad``."""

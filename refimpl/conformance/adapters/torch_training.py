@@ -5,29 +5,15 @@ from contextlib import nullcontext
 
 import numpy as np
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from refimpl.conformance.adapters.torch_given import GivenParameters, tensors, untouched
 
 
 class TorchTraining:
-    """What both adapters can do. Subclasses say how a module meets its copies on other ranks."""
+    """What a program does with a module that DistributedDataParallel wraps."""
 
     signature = wrapped = module = None
-    manifest = {"format": 1, "untouched": "decayed-by-momentum", "clip_norm": "dense", "adam": "hat-rows",
-                "dtypes": ["float16", "float32", "float64"],
-                "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
-
-    def wrap(self, module: torch.nn.Module) -> torch.nn.Module:
-        """Return a module whose backward pass leaves aggregated gradients in ``grad``."""
-        return module
-
-    def wrap_gradients(self, module, *group):
-        """Return ``wrap``'s module where only gradients count. group: the ranks that aggregate, none: all."""
-        return self.wrap(module)
-
-    def not_yet(self, wrapped):
-        """Return a context in which a backward pass leaves this rank's own gradients."""
-        return nullcontext()
 
     def aggregate_rows(self, gradients, shapes=(), *group) -> dict:
         """Return what a backward pass leaves in ``grad``: name -> (ids, rows), or an array of a dense variable.
@@ -44,15 +30,22 @@ class TorchTraining:
         self.wrapped({name: tensors(part) for name, part in gradients.items()}).backward()
         return self.module.gradients()
 
+    def aggregate_bags(self, bags, shapes, pooling, padding) -> dict:
+        """Return the same for layers that read rows in bags."""
+        module = GivenParameters({n: torch.zeros(shapes[n]) for n in bags}, shapes, mode=pooling, padding_idx=padding)
+        self.wrapped, self.signature = self.wrap_gradients(module), None  # it reduces nothing once it is collected
+        self.wrapped({name: tensors(part) for name, part in bags.items()}).backward()
+        return module.gradients()
+
     aggregate_dense = aggregate_all = aggregate_uses = aggregate_rows
 
     def update(self, task) -> list[dict]:
         """Return, update by update, name -> value of every parameter."""
-        run = Run(self, task)
+        run = Run(task)
         seen = []
         for first in range(0, len(task.steps), task.window):
             if len(seen) == task.resume_after:
-                run = resumed(self, task, run)
+                run = resumed(run)
             run.train(task.steps[first:first + task.window])
             seen.append(run.module.values())
         return seen
@@ -76,11 +69,11 @@ class TorchTraining:
 class Run:
     """One training: module, optimizers, scaler, schedule of the rate."""
 
-    def __init__(self, adapter, task):
-        self.adapter, self.task = adapter, task
+    def __init__(self, task):
+        self.task = task
         start = {name: torch.from_numpy(value.copy()) for name, value in task.start.items()}
         self.module = GivenParameters(start, [v.name for v in task.variables if v.sparse])
-        self.wrapped = adapter.wrap(self.module)
+        self.wrapped = DistributedDataParallel(self.module)
         self.optimizers = make_optimizers(task, self.module)
         self.schedules = [torch.optim.lr_scheduler.ExponentialLR(o, task.rate_factor) for o in self.optimizers]
         self.scaler = torch.amp.GradScaler("cpu", init_scale=task.loss_scale, enabled=task.loss_scale != 1.0)
@@ -89,7 +82,7 @@ class Run:
         """Do one update. window: this rank's gradients, micro-step after micro-step; they are averaged."""
         for i, step in enumerate(window):
             own = {name: tensors(part) for name, part in step.items()}
-            with nullcontext() if i + 1 == len(window) else self.adapter.not_yet(self.wrapped):
+            with nullcontext() if i + 1 == len(window) else self.wrapped.no_sync():
                 self.scaler.scale(torch.zeros(()))  # the gradients given are scaled: the scaler only has to know
                 (self.wrapped(own) / len(window)).backward()
         if self.task.clip is not None:
@@ -110,11 +103,16 @@ class Run:
 
 OPTIMIZERS = {
     "sgd": lambda parameters, rate, options: torch.optim.SGD(parameters, rate),
-    "momentum": lambda parameters, rate, options: torch.optim.SGD(parameters, rate, momentum=options["mu"]),
+    "momentum": lambda parameters, rate, options: torch.optim.SGD(
+        parameters, rate, options["mu"], options.get("dampening", 0), options.get("decay", 0)),
+    "nesterov": lambda parameters, rate, options: torch.optim.SGD(parameters, rate, options["mu"], nesterov=True),
+    "adamw": lambda parameters, rate, options: torch.optim.AdamW(
+        parameters, rate, (options["beta1"], options["beta2"]), options["epsilon"], options["decay"]),
     "adagrad": lambda parameters, rate, options: torch.optim.Adagrad(
         parameters, rate, initial_accumulator_value=options["initial"], eps=options["epsilon"]),
 }
 """Name -> what makes the optimizer of dense and sparse gradients alike."""
+OPTIMIZERS["dampened"] = OPTIMIZERS["momentum"]
 
 
 def make_optimizers(task, module: GivenParameters) -> list[torch.optim.Optimizer]:
@@ -135,12 +133,12 @@ def _like(part, table):
     return table or array.shape, torch.from_numpy(np.empty(0, array.dtype)).dtype
 
 
-def resumed(adapter, task, run: Run) -> Run:
+def resumed(run: Run) -> Run:
     """Return a fresh training that goes on from a checkpoint of this one."""
     file = io.BytesIO()
     torch.save([part.state_dict() for part in run.parts()], file)
     file.seek(0)
-    fresh = Run(adapter, task)
+    fresh = Run(run.task)
     for part, state in zip(fresh.parts(), torch.load(file, weights_only=True)):
         part.load_state_dict(state)
     return fresh

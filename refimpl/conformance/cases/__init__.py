@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from refimpl.conformance.case import Case
-from refimpl.conformance.cases import codecs, dense, edges, mesh, owner, rows, together, training
+from refimpl.conformance.cases import bags, codecs, dense, edges, mesh, owner, rows, together, training
 
 RANKS = (1, 2, 3, 4, 5, 8)
 """Numbers of ranks that the cases are made for."""
@@ -14,7 +14,7 @@ def all_cases(ranks: int) -> tuple[Case, ...]:
     """Return every case for a number of ranks, 1 to 8. Local. Raises ValueError for another number."""
     if not 1 <= ranks <= 8:
         raise ValueError(f"the cases serve 1 to 8 ranks, not {ranks}: rank r contributes 4^r, and all digits must fit")
-    return tuple(case for part in (dense, rows, edges, together, training, owner, mesh,
+    return tuple(case for part in (dense, rows, bags, edges, together, training, owner, mesh,
                                    codecs) for case in part.cases(ranks))
 
 

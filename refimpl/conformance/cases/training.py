@@ -9,7 +9,13 @@ from refimpl.conformance.cases import numbers
 from refimpl.conformance.semantics import SUPPORTS
 
 VARIABLES = (CaseVariable("weight", (2, 3)), CaseVariable("table", (10, 3), True), CaseVariable("items", (10, 3), True))
+REMAINDERS = (CaseVariable("weight", (11,)), *(CaseVariable(name, (11, 3), True) for name in ("table", "items")))
 RATES = {"sgd": 0.25, "momentum": 0.125, "adagrad": 0.5, "adam": 0.0625}
+MORE = {"nesterov": ("nesterov", {"mu": 0.75}, ()), "dampened": ("dampened", {"mu": 0.75, "dampening": 0.5}, ()),
+        "weight-decay": ("momentum", {"mu": 0.75, "decay": 0.125}, ("weight-decay",)),
+        "row-decay": ("momentum", {"mu": 0.75, "decay": 0.125}, ("row-decay",)),
+        "adamw": ("adamw", {"beta1": 0.75, "beta2": 0.96875, "epsilon": 1e-8, "decay": 0.5}, ())}
+"""Case -> (optimizer, options, what it needs beside the optimizer)."""
 OPTIONS = {"sgd": {}, "momentum": {"mu": 0.75}, "adagrad": {"initial": 1.0, "epsilon": 0.0},
            "adam": {"beta1": 0.75, "beta2": 0.96875, "epsilon": 1e-8}}
 EPSILONS = {"adagrad": {"initial": 1.0, "epsilon": 0.5},
@@ -27,6 +33,11 @@ def cases(ranks: int):
     for name, options in EPSILONS.items():
         yield training_case(f"update/{name}-epsilon", "update", f"{name} with an epsilon as large as the root", ranks,
                             name, options=options)
+    for name, (optimizer, options, needs) in MORE.items():
+        dense = name in ("weight-decay", "adamw")
+        yield training_case(f"update/{name}", "update", f"{name} of {'dense variables' if dense else 'all variables'}",
+                            ranks, optimizer, options=options, rate=0.125, needs=needs,
+                            variables=VARIABLES[:1] if dense else VARIABLES)
     yield training_case("update/rows-at-rest", "update", "momentum: rows touched once, then never again", ranks,
                         "momentum", touched=lambda s, r: [r % 3, 4] if s == 0 else [7, 8])
     yield training_case("clip/norm", "update", "sgd with a clipped norm, gradients unlike on each rank", ranks, "sgd",
@@ -46,27 +57,23 @@ def cases(ranks: int):
     yield training_case("accumulate/clip", "accumulate", "sgd every 2 micro-steps, a clipped norm of each window",
                         ranks, "sgd", micro=5, window=2, clip=1.0)
     yield training_case("update/remainders", "update", "sizes that no number of ranks from 2 to 8 divides", ranks,
-                        "momentum", size=11, touched=lambda s, r: [10, (s + r) % 11, 9])
+                        "momentum", variables=REMAINDERS, touched=lambda s, r: [10, (s + r) % 11, 9])
     for name in RATES:
         yield training_case(f"resume/{name}", "resume", f"{name}, saved and resumed after 2 of 4 updates", ranks, name,
                             resume_after=2, **falling.get(name, {}))
 
 
-def training_case(name, kind, about, ranks, optimizer, micro=4, starts=False, only=None, touched=None, size=None,
-                  **task) -> Case:
-    """Return a case of an optimizer. touched(step, rank) -> ids; task: fields of Task that are not the default.
-
-    size: of the vector and of the tables' rows that take the place of VARIABLES.
-    """
-    variables = VARIABLES if size is None else (CaseVariable("weight", (size,)), *(
-        CaseVariable(name, (size, 3), True) for name in ("table", "items")))
+def training_case(name, kind, about, ranks, optimizer, micro=4, starts=False, only=None, touched=None,
+                  variables=VARIABLES, needs=(), **task) -> Case:
+    """Return a case of an optimizer. touched(step, rank) -> ids; task: fields of Task that are not the default."""
     steps = tuple(tuple(_gradients(s, r, task.get("loss_scale", 1.0), touched or _touched, variables)
                         for r in range(ranks)) for s in range(micro))
-    settings = {"task": {"optimizer": optimizer, "rate": RATES[optimizer], "options": OPTIONS[optimizer], **task},
+    settings = {"task": {"optimizer": optimizer, "rate": RATES.get(optimizer), "options": OPTIONS.get(optimizer),
+                         **task},
                 "starts": starts}
     if only:
         settings["only"] = only
-    needs = tuple(need for need in SUPPORTS if need == optimizer or need.replace("-", "_") in task)
+    needs = (*(n for n in SUPPORTS if n == optimizer or n.replace("-", "_") in task), *needs)
     return Case(name, kind, about, ranks, variables, steps, settings=settings, needs=needs)
 
 
@@ -94,4 +101,4 @@ def _gradients(step, rank, scale, touched, variables):
         rows = np.stack([numbers.exact(f"{name}{step}.{rank}.{i}", (3,), place=f"{name}{step}.{k}")
                          for i, k in enumerate(mine)]) / np.float32(64)
         parts[name] = Rows(mine, rows)
-    return {name: with_numbers(part, lambda x: x * np.float32(scale)) for name, part in parts.items()}
+    return {v.name: with_numbers(parts[v.name], lambda x: x * np.float32(scale)) for v in variables}

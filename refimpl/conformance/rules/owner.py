@@ -4,6 +4,8 @@ Rounding: with each update a value may be 16 (k + 2) eps further away, times the
 updates. Where nothing divides by a root cases are exact.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from refimpl.conformance.arrivals import play
@@ -46,7 +48,8 @@ class ScriptOwner(Owner):
                    CORRECTIONS[task.correction](task.workers, **task.constants))
 
     def pull(self, worker, rows):
-        return super().pull(worker, {name: self.at(name, ids) for name, ids in rows.items()})[1]
+        values = super().pull(worker, {name: self.at(name, ids) for name, ids in rows.items()})[1]
+        return {**values, "version": np.array(self.version, np.int64)}
 
     def push(self, worker, gradients):
         """Take a worker's own mean gradients, as its part of the mean over all workers."""
@@ -79,8 +82,9 @@ class ExpectedOwner(ScriptOwner):
 
     def pull(self, worker, rows):
         """Return name -> Expected."""
-        result, share = {}, 16 * (self.version + 2) * float(np.finfo(np.float32).eps)
-        for name, value in super().pull(worker, rows).items():
+        found, share = super().pull(worker, rows), 16 * (self.version + 2) * float(np.finfo(np.float32).eps)
+        result = {"version": Expected(found.pop("version"), np.zeros(()), "int64")}
+        for name, value in found.items():
             tolerance = share * self.travel[name][self.pulled[worker][name][0]]
             result[name] = Expected(Rows(rows[name], value) if name in rows else value, tolerance, "float32")
         return result
@@ -109,7 +113,9 @@ def served(case: Case, kind: type[Owner] = Owner) -> list[dict[str, Expected]] |
         return None
     result = []
     for waited, values in answers:
-        exact = {name: Expected(want.value, np.zeros_like(want.tolerance), want.dtype) for name, want in values.items()}
+        if "versions" not in case.needs:
+            values.pop("version")
+        exact = {name: replace(want, tolerance=np.zeros_like(want.tolerance)) for name, want in values.items()}
         result.append({"waited": Expected(np.array(waited, np.float64), np.zeros(()), "int64"),
                        **(exact if case.exact else values)})
     return result

@@ -13,7 +13,7 @@ import numpy as np
 
 from refimpl.conformance.case import Case, Rows, nothing_of, numbers_of
 from refimpl.conformance.rules.aggregate import Aggregate, Expected
-from refimpl.conformance.space import contributions, deliveries, sums
+from refimpl.conformance.space import bags, contributions, deliveries, sums
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, concatenated
 
 
@@ -46,8 +46,8 @@ class Aggregation(Machine):
     @classmethod
     def alternatives(cls, cases):
         ranks = max(case.ranks for case in cases)
-        return [one for some in (deliveries.deviations, sums.deviations, contributions.deviations, sums.meetings)
-                for one in some(ranks)]
+        return [one for some in (deliveries.deviations, sums.deviations, contributions.deviations, sums.meetings,
+                                 bags.deviations) for one in some(ranks)]
 
     @classmethod
     def fitted(cls, observed, machines):

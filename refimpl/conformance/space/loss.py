@@ -35,8 +35,9 @@ class Loss(Machine):
         self.counts = counts
         weights = self.decide("weights", Sums(self.semantics, len(counts)).weights(counts), place)
         addends = np.stack([w * row for w, part in zip(weights, parts) for row in part])
-        tolerance = bound(len(addends) + 4, np.abs(addends).sum(axis=0), "float64")
-        return Expected(exact_sum(addends), np.asarray(tolerance), "float64")
+        dtype = self.semantics.loss_dtype
+        tolerance = bound(len(addends) + 4, np.abs(addends).sum(axis=0), dtype)
+        return Expected(exact_sum(addends), np.asarray(tolerance), dtype)
 
 
 class Broadcast(Machine):

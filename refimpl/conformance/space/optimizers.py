@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 
 from refimpl.conformance.space.deviation import Deviation, Impossible, concerning
-from refimpl.plain.optimizers import OPTIMIZERS, SGD, AdamHat
+from refimpl.plain.optimizers import OPTIMIZERS, SGD
+from refimpl.plain.optimizers_elsewhere import AdamHat
 
 ADAM = OPTIMIZERS["adam"]
 FORMULAS = {
