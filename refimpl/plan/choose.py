@@ -4,6 +4,8 @@
     2. give a variable another strategy wherever that makes the predicted step at least a twentieth shorter, until no
        such change is left: predictions are not finer, and a strategy for one small variable alone costs messages of
        its own
+    3. where several codecs are allowed, take the one that makes the predicted step shortest, by at least a twentieth;
+       then do 2 again, with these codecs
 
 So no architecture is predicted to be faster than auto. A sparse variable whose α is high comes to be sent whole: what
 the server moves grows with α, what the allreduce moves does not. Deterministic: one sample and network, one plan.
@@ -18,6 +20,8 @@ from refimpl.collectives.auto import choose_algorithm
 from refimpl.collectives.choose import AUTO_ON
 from refimpl.collectives.simulation.network import Network
 from refimpl.gradients import Layout
+from refimpl.gradients.codecs import IDENTITY
+from refimpl.plan.codecs import codecs_allowed
 from refimpl.plan.partitions.balance import imbalance, owner_loads
 from refimpl.plan.make import ARCHITECTURES, AS_DENSE, make_plan
 from refimpl.plan.plan import Plan
@@ -90,10 +94,11 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
     """Return the plan with the least predicted seconds a step, and all that it was chosen from. Local.
 
     architecture: another than auto is not chosen, only forecast.  balance: see ``Options``.
-    placing: partitions, scheme, local_aggregation, ... of ``make_plan``.
+    placing: partitions, scheme, local_aggregation, ... of ``make_plan``.  Its codec may allow several: bf16/integers:8.
     Raises ValueError as ``make_plan`` does, or if variables of several dtypes would share an arena.
     """
-    variables = list(variables)
+    variables, allowed = list(variables), codecs_allowed(placing.get("codec") or {})
+    placing["codec"] = {**(placing.get("codec") or {}), **dict.fromkeys(allowed, IDENTITY)}
     making = {"ranks": network.ranks, "microbatches": microbatches, "machines": network.machines,
               "allreduce": _algorithm(variables, allreduce, network, microbatches), **placing}
     pulls = sample.pulls_per_step(network.machines, placing.get("local_aggregation", True))
@@ -106,6 +111,10 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
         fastest = BEGINNINGS[min(totals, key=totals.get)]
         chosen = _improve(variables, trial, {v.name: fastest[v.sparse] for v in variables})
         totals = {"auto": trial.seconds(chosen), **totals}
+        if allowed:
+            trial = _with_codecs(trial, chosen, allowed)
+            chosen = _improve(variables, trial, chosen)
+            totals = {"auto": trial.seconds(chosen), "auto, not encoded": totals.pop("auto"), **totals}
         plan = trial.plan(chosen)
     else:
         plan = make_plan(variables, architecture, sparse_as_dense=sparse_as_dense, shard_optimizer=shard_optimizer,
@@ -148,6 +157,17 @@ def _improve(variables, trial, chosen):
                 if trial.seconds(other) < (1 - GAIN) * seconds:
                     chosen, seconds, changed = other, trial.seconds(other), True
     return chosen
+
+
+def _with_codecs(trial: "Trials", chosen, allowed: dict[str, list[str]]) -> "Trials":
+    """Return the trials with one of the allowed codecs for each: "identity", or what makes the step shorter by GAIN."""
+    for which, codecs in allowed.items():
+        tried = {codec: Trials(trial.variables, trial.predictor, trial.making | {
+            "codec": trial.making["codec"] | {which: codec}}) for codec in codecs}
+        best = min(codecs, key=lambda codec: tried[codec].seconds(chosen))
+        if tried[best].seconds(chosen) < (1 - GAIN) * trial.seconds(chosen):
+            trial = tried[best]
+    return trial
 
 
 def _algorithm(variables, allreduce, network, microbatches):

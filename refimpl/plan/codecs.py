@@ -12,6 +12,17 @@ KINDS = {"dense": False, "sparse": True}
 gradients, and variables that a codec would not make smaller (``Codec.fits``)."""
 
 
+def codecs_allowed(asked: dict[str, str]) -> dict[str, list[str]]:
+    """Return which -> the codecs that it allows, for those with several ("bf16/integers:8"): these, and none. Local.
+
+    Raises ValueError for a codec that there is not.
+    """
+    allowed = {which: text.split("/") for which, text in asked.items()}
+    for codec in (codec for some in allowed.values() for codec in some):
+        codec_of(codec)
+    return {which: [IDENTITY, *some] for which, some in allowed.items() if len(some) > 1}
+
+
 def codecs_of(variables, asked: dict[str, str]) -> dict[str, str]:
     """Return variable -> its codec, for all. asked: KINDS' word or variable -> codec; a name goes before a kind. Local.
 

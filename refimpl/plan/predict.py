@@ -7,6 +7,7 @@
                        (the server's row numbers and how many they are: one message, one latency)
 
     work = bytes that the busiest rank adds up and updates / the network's reduction speed
+    and for a codec: its effort x bytes of the busiest rank's microbatches' gradients / the reduction speed
 
 The maximum over machines is what makes an owner's card a hot spot. Not in it: computation, what overlaps with it, and
 what is the same for every plan (loss, norm). Predictions compare strategies; they are not a step's time.
@@ -21,6 +22,7 @@ from refimpl.collectives.choose import by_machine as sums_by_machine, make_sched
 from refimpl.collectives.running.segments import lanes_of, segments_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
+from refimpl.plan.codecs import encoded
 from refimpl.plan.cost import INSIDE, machine_numbers, together
 from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.plan import Plan
@@ -148,8 +150,9 @@ class Predictor:
 
     def seconds(self, plan: Plan, variables=None) -> float:
         """Return the predicted seconds of a step's exchanges; of all variables, or of these as if they were alone."""
-        return sum(self._together(plan, strategy, placed)
-                   for strategy, placed in together(plan, self.variables if variables is None else variables))
+        some = self.variables if variables is None else variables
+        coding = sum(self._coding(plan, variable) for variable in some if variable.name in encoded(plan))
+        return coding + sum(self._together(plan, strategy, placed) for strategy, placed in together(plan, some))
 
     def without_bytes(self, plan: Plan, variable) -> float:
         """Return the part of ``seconds`` of a variable alone, that goes as messages, that no row adds to: latency."""
@@ -169,6 +172,12 @@ class Predictor:
             total += round(float(traffic.through_cards().max() if len(self.network.machines) > 1
                                  else sum(column.sum() for column in traffic.within.values())))
         return total
+
+    def _coding(self, plan, variable) -> float:
+        """Return the predicted seconds to encode and decode a variable's gradients of a rank's microbatches."""
+        touched = self.sample.alpha(variable.name, plan.microbatches) if variable.sparse and self.sample.steps else 1.0
+        effort, each = plan.strategies[variable.name].coding.effort, -(-plan.microbatches // plan.ranks)
+        return effort * each * touched * variable.nbytes / self.network.reduction
 
     def _together(self, plan, strategy, placed):
         layout = strategy.arena([variable for variable, _ in placed], placed[0][1].coding)

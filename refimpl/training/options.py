@@ -7,7 +7,7 @@ from typing import get_args
 from kernels.half import KINDS
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES
-from refimpl.gradients.codecs import codec_of
+from refimpl.plan.codecs import codecs_allowed
 from refimpl.json_file import shaped
 from refimpl.plan.make import check_sharded
 from refimpl.plan.plan import SYNCHRONOUS
@@ -58,6 +58,7 @@ class Options:
     barriers optimizer and rate count an owner's updates, or a replica's steps.
     slow_rank: rank, as text -> the factor by which its computation is slowed down.
     codec: kind ("dense", "sparse") or variable -> how its gradients are encoded, of ``refimpl.gradients.codecs``.
+    "bf16/integers:8": by the one with which architecture "auto" predicts the shortest step, or not at all.
     precision: the model computes with "bf16" or "fp16" beside float32 masters; see ``step.precision``. None: float32.
     average_sparse: False sums row gradients over the microbatches instead of averaging them, as the authors' code
     does: every sparse variable's gradient is V times larger (docs/paper.md, Mechanisms).
@@ -136,8 +137,10 @@ class Options:
             raise ValueError("the search for P places partitions by bytes: leave --balance popularity out")
         if self.codec and self.plan is not None:
             raise ValueError("the plan says itself how gradients are encoded: leave codec out, or edit the plan")
-        for codec in self.codec.values():
-            codec_of(codec)
+        if (open_ones := codecs_allowed(self.codec)) and self.architecture != "auto":
+            which = next(iter(open_ones))
+            raise ValueError(f"--codec {which}={self.codec[which]} allows several codecs, of which --architecture auto "
+                             "takes one: say auto, or name one codec")
         if self.hot_rows != "auto" and not (isinstance(self.hot_rows, int) and self.hot_rows >= 0):
             raise ValueError(f"hot_rows is {self.hot_rows!r}: give a number of rows, or auto")
         for rank, factor in self.slow_rank.items():

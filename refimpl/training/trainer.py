@@ -1,6 +1,7 @@
 """The trainer: sets a training up with all ranks, and does one step after the other (docs/design.md, One step)."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Callable
 
@@ -10,7 +11,7 @@ from kernels.update import OPTIMIZERS
 from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
 from refimpl.plan.buckets import with_buckets
-from refimpl.plan.codecs import check_codecs
+from refimpl.plan.codecs import check_codecs, codecs_allowed, encoded
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.checked.data import CheckedData
 from refimpl.training.checked.model import CheckedModel
@@ -84,6 +85,8 @@ class Trainer:
                                          | {"metrics": metrics_of(model)} | facts()))
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
             planned, reason = Planning(model, data, options, comm, network_file).find()
+            if codecs_allowed(options.codec):  # a checkpoint says which were taken: others would give other numbers
+                options = replace(options, codec=encoded(planned))
             comm.together(lambda: check_consistency(options, planned, data.microbatches, device.kind), (ValueError,))
             comm.together(lambda: check_codecs(planned, variables, device.kind, options.optimizer,
                                                options.clip_norm), (ValueError,))

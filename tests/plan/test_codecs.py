@@ -12,6 +12,7 @@ from refimpl.plan.codecs import check_codecs, codecs_of, encoded
 from refimpl.plan.report import headline
 from refimpl.plan.sample import Sample
 from refimpl.strategies import Allreduce, GatheredElements
+from refimpl.training.options import Options
 from refimpl.transport.machines import in_blocks
 
 VARIABLES = [Variable("table", (400, 16), sparse=True), Variable("weight", (300, 200)), Variable("bias", (200,)),
@@ -19,10 +20,10 @@ VARIABLES = [Variable("table", (400, 16), sparse=True), Variable("weight", (300,
 NETWORK = Network(in_blocks(4, 1), 5e-5, 25e6, 25e6)
 
 
-def chosen_with(codec, **options):
+def chosen_with(codec, network=NETWORK, **options):
     ids = [np.arange(r, 400, 10) for r in range(4)]
     sample = Sample(4, {"table": 400}, (0,), ({"table": ids},))
-    return choose_plan(VARIABLES, sample, NETWORK, 4, allreduce="direct", codec=codec, **options)
+    return choose_plan(VARIABLES, sample, network, 4, allreduce="direct", codec=codec, **options)
 
 
 @pytest.mark.parametrize("asked, found", [
@@ -81,6 +82,29 @@ def test_auto_predicts_what_is_picked():
     whole, less = chosen_with({}), chosen_with({"dense": "topk:0.001"})
     assert less.plan.strategies["weight"].name == "elements" and headline(less)
     assert min(less.totals.values()) < min(whole.totals.values())
+
+
+def test_auto_takes_the_allowed_codec_that_makes_a_step_clearly_shorter():
+    asked = {"dense": "bf16/integers:8", "table": "bf16"}
+    found = chosen_with(asked)
+    assert encoded(found.plan) == {"table": "bf16", "weight": "integers:8", "bias": "integers:8"}
+    assert found.plan == chosen_with({**asked, "dense": "integers:8"}).plan
+    assert list(found.totals)[:2] == ["auto", "auto, not encoded"]
+    assert found.totals["auto"] < 0.4 * found.totals["auto, not encoded"]
+    assert encoded(chosen_with({"dense": "fp16/bf16"}).plan) == {"weight": "fp16", "bias": "fp16"}  # the first of equals
+
+
+def test_auto_encodes_nothing_where_to_encode_takes_longer_than_to_send():
+    fast = Network(in_blocks(4, 1), 5e-5, 25e9, 25e9, reduction=1e9)
+    assert encoded(chosen_with({"dense": "bf16/integers:8"}, fast).plan) == {}
+    with pytest.raises(ValueError, match="no codec 'int'; there are"):
+        chosen_with({"dense": "bf16/int"})
+
+
+def test_only_auto_chooses_a_codec():
+    assert Options(codec={"dense": "bf16/fp16"}, architecture="auto")
+    with pytest.raises(ValueError, match="dense=bf16/fp16 allows several codecs, of which --architecture auto takes one"):
+        Options(codec={"dense": "bf16/fp16"})
 
 
 def test_the_report_says_what_is_encoded():

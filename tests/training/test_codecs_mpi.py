@@ -1,5 +1,6 @@
 """Encoded gradients: one answer on any number of ranks, that of the plain codec; its bytes; and what is refused."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from kernels import RowGradient
 from kernels.random import key_of, uniform
 from kernels.rows.definition import merge_rows
 from models import Variable
+from refimpl.collectives.simulation.network import Network
 from refimpl.gradients import leaves_of
 from refimpl.plain import hybrid
 from refimpl.plain.codecs import Integers, Rounded
@@ -25,6 +27,7 @@ from refimpl.plan.codecs import codecs_of
 from refimpl.plan.plan import Placement, Plan
 from refimpl.strategies import GatheredElements, LowRank
 from refimpl.training.options import Options
+from refimpl.training.planning.planning import write_network
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -261,6 +264,25 @@ def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path, code
     message = refusal(comm, lambda: train(model(), data(), comm=comm, resume=path, options=replace(options, codec={})))
     assert work == "lm" or f"codec was {{'table': '{codec['sparse']}', 'weight': '{codec['dense']}'" in message
     assert "and is now {}" in message
+
+
+@pytest.mark.ranks(3)
+def test_what_auto_has_chosen_is_said_like_what_was_asked_for(comm, tmp_path):
+    """From then on the run has these codecs, on any network: others would give other numbers."""
+    path, everyone = comm.bcast(tmp_path), Communicator.of(comm)
+    if comm.rank == 0:
+        slow = Network(everyone.machines, 5e-5, 1e5, 1e5, memory_bandwidth=1e5)
+        write_network(path / "run" / "network.json", slow.to_dict())
+    everyone.meet()
+    (model, data, _), asked = WORKS["toy"], {"dense": "integers:32/bf16"}
+    options = make_options("toy", "adam", architecture="auto", codec=asked)
+    train(model(), data(), comm=comm, output=path / "run", options=replace(options, steps=2))
+    kept = json.loads((path / "run" / "config.json").read_text())["options"]["codec"]
+    assert kept == dict.fromkeys(("weight", "bias", "empty", "scale"), "bf16")
+    found = train(model(), data(), comm=comm, output=path / "run", resume=path / "run",
+                  options=replace(options, codec=kept, architecture="ps", steps=4))
+    whole = train(model(), data(), comm=comm, options=replace(options, codec=kept, architecture="hybrid", steps=4))
+    assert found.parameters_sha256 == whole.parameters_sha256
 
 
 REFUSED = [

@@ -127,7 +127,8 @@ def add_mathematics(how):
                      "(the same with momentum, a warm-up in stages of STEPS steps, and each microbatch's gradient "
                      "clipped to its share of NORM; for --optimizer sgd); onebit, terngrad or qsgd:LEVELS (a few bits "
                      "for each element); powersgd:R (matrices of rank R). "
-                     "Example: dense=bf16,sparse=bf16 (default: no encoding)")
+                     "Example: dense=bf16,sparse=bf16. dense=bf16/integers:8 lets --architecture auto take one "
+                     "of these, or none (default: no encoding)")
     how.add_argument("--precision", choices=["bf16", "fp16"], help="compute with values of 16 bits beside float32 "
                      "masters, and with a dynamic scale of the loss, if the model can; emulated by rounding on a CPU, "
                      "so it is slower than float32 (default: float32)")

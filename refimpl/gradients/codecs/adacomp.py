@@ -14,7 +14,7 @@ from refimpl.gradients.codecs.picked import Picked
 class AdaComp(Picked):
     """size: of a bin. The gradients decide how many elements a message has."""
 
-    name, form = "adacomp", "adacomp:BIN"
+    name, form, effort = "adacomp", "adacomp:BIN", 4.6
 
     size: int = 50
 

@@ -22,6 +22,7 @@ class Codec:
     kept: the number of arrays like the variable that it keeps for each microbatch, if it has feedback.
     strategy: the name of the only one that carries its messages of dense variables; "": each does.
     optimizer: the name of the only one that goes with it; "": each does.
+    effort: seconds to encode and decode an element, as a multiple of those of an addition (docs/measured.md).
     """
 
     name: ClassVar[str] = "identity"
@@ -33,6 +34,7 @@ class Codec:
     strategy: ClassVar[str] = ""
     optimizer: ClassVar[str] = ""
     form: ClassVar[str] = ""
+    effort: ClassVar[float] = 0.0
 
     @classmethod
     def of(cls, parameter: str) -> "Codec":

@@ -21,7 +21,7 @@ class DGC(TopK):
     units: V.
     """
 
-    name, form = "dgc", "dgc:RATIO:STEPS:NORM"
+    name, form, effort = "dgc", "dgc:RATIO:STEPS:NORM", 2.0
     kept, optimizer = 2, "sgd"
     momentum: ClassVar[float] = 0.9
 

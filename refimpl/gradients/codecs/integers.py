@@ -20,7 +20,7 @@ WIDTHS = 8, 16, 32
 class Integers(Codec):
     """bits: of an element of a message. The sum over V microbatches must not need more."""
 
-    name, scaled, form = "integers", True, f"integers:{'|'.join(map(str, WIDTHS))}"
+    name, scaled, form, effort = "integers", True, f"integers:{'|'.join(map(str, WIDTHS))}", 1.7
 
     bits: int = 16
 

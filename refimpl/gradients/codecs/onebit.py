@@ -15,7 +15,7 @@ from refimpl.gradients.codecs.levels import Levels
 class OneBit(Levels):
     """Each element becomes the mean of all that have its sign; e belongs to (variable, microbatch)."""
 
-    name, feedback, scales = "onebit", True, 2
+    name, feedback, scales, effort = "onebit", True, 2, 1.6
 
     def encode_levels(self, values, key, packed):
         return encode_signs(values, packed)

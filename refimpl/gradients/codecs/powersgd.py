@@ -19,7 +19,7 @@ MOST_RANKS = 64
 class PowerSGD(Codec):
     """r: columns of P and Q."""
 
-    name, feedback, by_tree, strategy, form = "powersgd", True, True, "low-rank", "powersgd:R"
+    name, feedback, by_tree, strategy, form, effort = "powersgd", True, True, "low-rank", "powersgd:R", 3.4
 
     r: int = 2
 

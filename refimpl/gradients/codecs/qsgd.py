@@ -21,7 +21,7 @@ CACHED = 2**16
 class QSGD(Levels):
     """s: the levels above 0."""
 
-    name, form = "qsgd", "qsgd:LEVELS"
+    name, form, effort = "qsgd", "qsgd:LEVELS", 2.6
 
     s: int = 7
 

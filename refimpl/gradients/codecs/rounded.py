@@ -17,7 +17,7 @@ from refimpl.gradients.codecs.codec import Codec
 class Rounded(Codec):
     """The base class of bf16 and fp16: elements of 16 bits (``kernels.half``)."""
 
-    by_tree = True
+    by_tree, effort = True, 0.7
 
     def check(self, variable, microbatches):
         if variable.dtype != "float32":

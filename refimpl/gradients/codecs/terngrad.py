@@ -20,7 +20,7 @@ CLIP = 2.5
 class TernGrad(Levels):
     """e belongs to (variable, microbatch)."""
 
-    name, feedback, bits = "terngrad", True, 2
+    name, feedback, bits, effort = "terngrad", True, 2, 3.0
 
     def encode_levels(self, values, key, packed):
         most = np.float32(CLIP * values.std(dtype=np.float64)) if len(values) else np.float32(0)

@@ -14,7 +14,7 @@ from refimpl.gradients.codecs.picked import Picked
 class Threshold(Picked):
     """tau: the step. The gradients decide how many elements a message has."""
 
-    name, form = "threshold", "threshold:TAU"
+    name, form, effort = "threshold", "threshold:TAU", 0.6
 
     tau: float = 0.001
 

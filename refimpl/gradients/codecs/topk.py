@@ -14,7 +14,7 @@ from refimpl.gradients.codecs.picked import Picked
 class TopK(Picked):
     """ratio: the part of a variable's elements that a microbatch sends, at least one."""
 
-    name, form = "topk", "topk:RATIO"
+    name, form, effort = "topk", "topk:RATIO", 1.0
 
     ratio: float = 0.01
 
