@@ -108,6 +108,6 @@ def test_a_stopped_rank_is_given_up_and_never_mixed_in(job, stopped):
 
 
 def test_an_error_of_the_ranks_own_still_ends_all(job):
-    done = job("error", "0")  # its status is not looked at: see docs/training.md, "A cable that is cut"
+    done = job("error", "0")  # its status is not looked at: see docs/survival.md, "A cable that is cut"
     assert "the second mistake" in done.stderr, done.stdout + done.stderr
     assert "starter" not in done.stdout  # no rank has come to the end
