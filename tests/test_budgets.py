@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2675,
     "refimpl/collectives": 4889,
-    "refimpl/conformance": 8437,
+    "refimpl/conformance": 8587,
     "refimpl/enclosure": 1066,
     "refimpl/experiments": 7483,
     "refimpl/gradients": 1226,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 2134,
     "refimpl/training": 7771,
     "refimpl/transport": 4109,
-    "tests": 46398,
+    "tests": 46428,
 }
 
 
