@@ -12,8 +12,9 @@
 
 For dense variables both ways need equally many bytes, but with the server one machine carries most of them. For sparse
 variables and L = 1, allgather sends M / 2 times as many bytes as the server. The server also sends fewer bytes than an
-allreduce of all rows, as long as α < 1. That is why the hybrid uses both ways. In a training without barriers
-(``owner``) the workers of a machine share nothing: each pulls α w and pushes α w, as with L = 1.
+allreduce of all rows, as long as α < 1. That is why the hybrid uses both ways. If α is so near 1 that row numbers cost
+more than the server saves, the hybrid sends a sparse variable whole, by allreduce (``goes_whole``). In a training
+without barriers (``owner``) the workers of a machine share nothing: each pulls α w and pushes α w, as with L = 1.
 
 The table assumes that touched rows are spread evenly over the servers, and that each worker (with local aggregation
 each machine) pushes one sum of its gradients. Tests compare it with the exact bytes of plans (``refimpl.plan.cost``).
@@ -108,6 +109,11 @@ def sparse_allgather(size, setting, variables=1):
 def sparse_as_dense(size, setting, variables=1, mark=4):
     """m sparse variables sent whole by allreduce, each row with ``mark`` bytes more that say whether it is touched."""
     return dense_allreduce(size.rows * (size.row_bytes + mark), setting, variables)
+
+
+def goes_whole(size, setting):
+    """Return whether the hybrid sends a sparse variable whole: if this takes no more bytes than its rows."""
+    return 0 < sparse_as_dense(size, setting) <= sum(sparse_server_spread(size, setting, 1))
 
 
 def main(m=8):

@@ -28,6 +28,7 @@ from refimpl.plan.plan import Plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample
 from refimpl.plan.strategy import names_of, strategy_of
+from refimpl.plan.whole import with_whole
 from refimpl.transport.machines import Machines
 
 BEGINNINGS = {"hybrid": ARCHITECTURES["hybrid"], "allreduce": ARCHITECTURES["allreduce"],
@@ -90,10 +91,11 @@ class Chosen:
 
 def choose_plan(variables, sample: Sample, network: Network, microbatches: int, *, architecture: str = "auto",
                 allreduce: str = "auto", sparse_as_dense: bool = False, shard_optimizer: bool = False,
-                balance: str = "bytes", **placing) -> Chosen:
+                whole: bool = False, balance: str = "bytes", **placing) -> Chosen:
     """Return the plan with the least predicted seconds a step, and all that it was chosen from. Local.
 
     architecture: another than auto is not chosen, only forecast.  balance: see ``Options``.
+    whole: whether tables whose α is near 1 go whole under "hybrid", see ``with_whole``.
     placing: partitions, scheme, local_aggregation, ... of ``make_plan``.  Its codec may allow several: bf16/integers:8.
     Raises ValueError as ``make_plan`` does, or if variables of several dtypes would share an arena.
     """
@@ -105,7 +107,7 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
     if balance == "popularity":
         making["popularity"] = pulls
     predictor = Predictor(variables, sample, network)
-    trial = Trials(variables, predictor, making)
+    trial, reasons = Trials(variables, predictor, making), {}
     totals = {name: trial.seconds({v.name: kinds[v.sparse] for v in variables}) for name, kinds in BEGINNINGS.items()}
     if architecture == "auto":
         fastest = BEGINNINGS[min(totals, key=totals.get)]
@@ -119,10 +121,13 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
     else:
         plan = make_plan(variables, architecture, sparse_as_dense=sparse_as_dense, shard_optimizer=shard_optimizer,
                          **making)
+        if whole:
+            plan, reasons = with_whole(plan, variables, sample)
         chosen = {name: strategy.name for name, strategy in plan.strategies.items()}
-        if shard_optimizer:
-            totals = {f"{architecture}, optimizer sharded": trial.seconds(chosen), **totals}
-    forecasts = tuple(_forecast(v, chosen, trial, predictor, sample) for v in variables)
+        if shard_optimizer or reasons:
+            title = f"{architecture}{', some tables whole' * bool(reasons)}{', optimizer sharded' * shard_optimizer}"
+            totals = {title: trial.seconds(chosen), **totals}
+    forecasts = tuple(_forecast(v, chosen, trial, predictor, sample, reasons.get(v.name)) for v in variables)
     busiest = imbalance(owner_loads(variables, plan, pulls))
     return Chosen(plan, forecasts, totals, network, sample.steps, busiest, predictor)
 
@@ -182,8 +187,8 @@ def _algorithm(variables, allreduce, network, microbatches):
     return choose_algorithm(microbatches, layout.size, itemsize, network.machines, network).algorithm
 
 
-def _forecast(variable, chosen, trial, predictor, sample) -> Forecast:
-    """Return the forecast of a variable.
+def _forecast(variable, chosen, trial, predictor, sample, reason) -> Forecast:
+    """Return the forecast of a variable. reason: why it has its strategy; None: see ``_reason``.
 
     crossing = α (T' - t) / (T - t): T of the server, T' sent whole, t what the server takes for no bytes at all.
     """
@@ -203,7 +208,7 @@ def _forecast(variable, chosen, trial, predictor, sample) -> Forecast:
         moved = candidates[served].alone - fixed
         found = replace(found, alpha=alpha, alpha_machine=sample.alpha_machine(variable.name, plan.on_machines),
                         crossing=alpha * max(0.0, candidates[whole].alone - fixed) / moved if moved > 0 else None)
-    return replace(found, reason=_reason(found))
+    return replace(found, reason=reason or _reason(found))
 
 
 def _reason(found: Forecast) -> str:

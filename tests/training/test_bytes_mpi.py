@@ -6,7 +6,7 @@ That these are the table of the paper: tests/plan/test_cost_table.py; as it is m
 import numpy as np
 import pytest
 from mpi4py import MPI
-from toys import BY_ROWS, WORKS, Recording, make_options
+from toys import BY_ROWS, WORKS, Recording, Script, Scripted, make_options
 
 from refimpl.gradients import cover, leaves_of
 from refimpl.plan import predict_crossing, predict_step
@@ -143,6 +143,7 @@ def check(comm, work, microbatches, settings, machines=None):
     communicator = Communicator(meter, machines) if machines else Communicator.of(meter)
     meter.machine = communicator.machine
     trainer = Trainer.open(recording, data, make_options(work, "sgd", shared_memory=False, **settings), communicator)
+    recording.needed.clear()  # what was looked up for the plan
     weigh_nccl(meter, communicator.device_transport)
     for step in range(3):
         meter.clear()
@@ -203,6 +204,22 @@ def test_the_ledger_is_the_prediction_beside_the_computation(comm, monkeypatch, 
     for each in (1, -(-comm.size // 2)):
         check(comm, "toy", 7, {**settings, "overlap": True}, in_blocks(comm.size, each))
     check(comm, "lm", 8, {**settings, "overlap": True}, in_blocks(comm.size, 1))
+
+
+WHOLE = Scripted, lambda microbatches: Script([[{row: (1.5, 2.0) for row in range(8)}] * 8, [{3: (1.0, 2.0)}] * 8]), {}
+"""All rows in the first step, one of 8 in the next: what decides is the first."""
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("more", [{}, {"overlap": True}, {"codec": {"rows": "bf16"}}], ids=str)
+def test_the_ledger_is_the_prediction_where_hybrid_sends_a_table_whole(comm, monkeypatch, more):
+    monkeypatch.setitem(WORKS, "script", WHOLE)
+    for each, allreduce in ((comm.size, "auto"), (1, "direct"), (2, "hierarchical"))[:2 + (comm.size == 4)]:
+        settings = {"architecture": "hybrid", "allreduce": allreduce, **more}
+        trainer, found, _ = check(comm, "script", 8, settings, in_blocks(comm.size, each))
+        assert trainer.plan.strategies["rows"].name == "as-dense" and trainer.plan.architecture == "hybrid"
+        assert {phase for phase, name, _ in found if name == "rows"} == {"allreduce"}
+        assert "hybrid: whole, by allreduce, go rows (α = 1: " in trainer.reason
 
 
 @pytest.mark.mpi(min_size=8)

@@ -71,7 +71,7 @@ def test_bytes_are_as_predicted(comm, plans, hot, replica, options, microbatches
 def test_partitions_of_the_rest_can_change(comm, plans):
     expected = answer("toy", "adam", MPI.COMM_SELF)
     plans({"table": 13}, "as-dense")
-    trainer = make_trainer("toy", "adam", comm)
+    trainer = make_trainer("toy", "adam", comm, partitions=comm.size)
     trainer.train_step()
     state, variables = whole_state(trainer, "adam"), trainer.model.variables
     plan = with_partitions(trainer.plan, variables, 5)

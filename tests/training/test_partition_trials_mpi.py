@@ -96,8 +96,8 @@ def test_what_fails_where_it_is_announced_stops_all_ranks(comm, options):
 
 
 def test_a_memory_limit_raises_the_lower_limit(comm):
-    plan = make_trainer("toy", "adam", comm, architecture="hybrid").plan
-    variables = make_trainer("toy", "adam", comm).model.variables
+    trainer = make_trainer("toy", "adam", comm, architecture="hybrid", partitions=comm.size)
+    plan, variables = trainer.plan, trainer.model.variables
     whole = int(owned_bytes(plan, variables, 3).sum())
     limit = int(owned_bytes(with_partitions(plan, variables, comm.size), variables, 3).max())
     trainer, trials, _ = searched(comm, partitions=1, memory_limit=limit)

@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from toys import WORKS, answer, lm_data, make_options, make_trainer, refusal, toy_data
+from mpi4py import MPI
+from toys import WORKS, Script, Scripted, answer, lm_data, make_options, make_trainer, refusal, toy_data
 
 from refimpl.plan import Plan, make_plan
 from refimpl.plan.partitions.balance import by_popularity
@@ -80,6 +81,50 @@ def test_ranks_that_were_given_different_plans_stop(comm):
     plan = mixed(comm, local_aggregation=comm.rank == 1)
     words = refusal(comm, lambda: make_trainer("toy", "sgd", on_machines(comm), plan=plan))
     assert "the ranks disagree: plan is" in words
+
+
+def whole_answer(comm, output, resume=None, steps=4, **settings):
+    """Train on rows of which the first step touches all, later ones few; return the bits, and what was told on rank 0.
+    """
+    some = [{row: (1.5 ** row, -row) for row in range(v, 8, 3)} for v in range(8)]
+    every, said = [{row: (0.1 * row, v) for row in range(8)} for v in range(8)], []
+    options = make_options("toy", "adam", steps=steps, clip_norm=0.5, **settings)
+    result = train(Scripted(), Script([every, some, some[::-1]]), options=options, comm=comm, output=output,
+                   resume=resume, announce=said.append)
+    return (result.parameters_sha256, result.state_sha256), said
+
+
+def goes(folder):
+    return Plan.from_json(json.loads((folder / "plan.json").read_text())).strategies["rows"].name
+
+
+@pytest.mark.mpi
+@pytest.mark.ranks(1, 3, 4)
+def test_hybrid_sends_a_table_whole_that_the_first_step_touches_whole(comm, mpi_tmp_path):
+    """One answer; a checkpoint goes on with it on another number of ranks, where the table goes another way."""
+    bits, _ = whole_answer(comm, mpi_tmp_path / "ps", architecture="ps")
+    for number, asked in enumerate(({}, {"partitions": 2}, {"hot_rows": 3}, {"balance": "popularity"})):
+        folder = mpi_tmp_path / str(number)
+        found, said = whole_answer(comm, folder, **asked)
+        whole = not asked and comm.size > 1
+        assert found == bits
+        assert comm.rank or (goes(folder) == "as-dense", any("go rows (α = 1: " in one for one in said)) == (whole,) * 2
+    on = {"all": comm, "one": MPI.COMM_SELF}
+    for first, then in (("all", "one"), ("one", "all")):
+        folder = mpi_tmp_path / first
+        for who, steps, resume in ((first, 2, None), (then, 4, folder)):
+            if who == "all" or comm.rank == 0:
+                found, _ = whole_answer(on[who], folder, resume, steps)
+            comm.Barrier()
+        assert comm.bcast(found) == bits
+
+
+@pytest.mark.mpi
+def test_a_model_that_fails_where_hybrid_looks_is_named_by_the_first_step(comm):
+    """Rank 0 alone asks it for the plan, and all ranks in the step: these say it."""
+    trainer = Trainer.open(Unasked(WORKS["toy"][0]()), toy_data(), make_options("toy", "sgd"), comm)
+    assert trainer.plan.strategies["table"].name == "server"
+    assert refusal(comm, trainer.train_step).startswith("RuntimeError: no rows today")
 
 
 class Unasked:

@@ -54,7 +54,7 @@ def test_one_answer_whatever_the_partitions_on_the_way(comm, work, optimizer, ar
 @pytest.mark.parametrize("piece", [1, 1 << 20])
 def test_a_move_keeps_every_bit_and_counts_every_byte(comm, piece, monkeypatch):
     monkeypatch.setattr(server_module, "PIECE", piece)
-    trainer = make_trainer("toy", "adam", comm, architecture="hybrid")
+    trainer = make_trainer("toy", "adam", comm, architecture="hybrid", partitions=comm.size)
     trainer.train_step()
     variables, arrays = trainer.model.variables, 3
     for partitions, scheme in product((1, 5, comm.size, 50), ("contiguous", "interleaved")):

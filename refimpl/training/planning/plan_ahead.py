@@ -10,7 +10,7 @@ from refimpl.plan.codecs import check_codecs
 from refimpl.plan.mesh import with_mesh
 from refimpl.plan.sample import STEPS
 from refimpl.training.options import Options
-from refimpl.training.planning.planning import AUTO, consistent, mesh_for, placing, sample_of
+from refimpl.training.planning.planning import AUTO, consistent, goes_whole, mesh_for, placing, sample_of
 
 
 def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chosen) -> Chosen:
@@ -26,7 +26,8 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
     sample = sample_of(trained, data, options.seed, sampled_steps)
     found = choose_plan(trained.variables, sample, network, data.microbatches, architecture=options.architecture,
                         allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense,
-                        shard_optimizer=options.shard_optimizer, balance=options.balance, **placing(options))
+                        shard_optimizer=options.shard_optimizer, whole=goes_whole(options), balance=options.balance,
+                        **placing(options))
     mesh = mesh_for(trained, data, network)[0] if options.mesh == AUTO else options.mesh
     plan = with_mesh(consistent(found.plan, options), trained.variables, mesh)
     check_codecs(plan, trained.variables, optimizer=options.optimizer, clip_norm=options.clip_norm)

@@ -4,6 +4,7 @@ Where something is chosen automatically rank 0 chooses, by the data and the netw
 """
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -22,13 +23,15 @@ from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample
 from refimpl.plan.validate import check_plan
+from refimpl.plan.whole import describe_whole, with_whole
 from refimpl.strategies.choose_hot import choose_hot_rows, describe_hot
 from refimpl.strategies.hot_rows import with_hot_rows
+from refimpl.training.checked.data import CheckedData
 from refimpl.training.checked.values import check_needs
 from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.run.files import write_json
 
-AUTO = "auto"
+AUTO, HYBRID = "auto", "hybrid"
 
 
 class Planning:
@@ -48,7 +51,7 @@ class Planning:
         elif self.options.architecture == AUTO:
             plan = self._on_mesh(consistent(self._chosen(), self.options))
         else:
-            plan = self._on_mesh(consistent(self._balanced(self._of_architecture()), self.options))
+            plan = self._on_mesh(consistent(self._balanced(self._with_whole(self._of_architecture())), self.options))
         if self.options.hot_rows:
             plan = self._with_hot_rows(plan)
         return plan, "\n".join(filter(None, self.reasons)) or None
@@ -97,6 +100,25 @@ class Planning:
             self.variables, options.architecture, comm.size, self.data.microbatches, allreduce=allreduce,
             sparse_as_dense=options.sparse_as_dense, shard_optimizer=options.shard_optimizer, machines=comm.machines,
             **placing(options)), (ValueError,))
+
+    def _with_whole(self, plan):
+        """Return the plan, tables whose α is near 1 sent whole if the options leave that open. Collective.
+
+        Rank 0 looks at the first step's rows. If model or data fail there, the step itself will say so better.
+        """
+        if not goes_whole(self.options) or not plan.partitioned(self.variables) or self.comm.size == 1:
+            return plan
+
+        def choose():
+            with suppress(Exception, SystemExit):
+                sample = sample_of(self.model, CheckedData(self.data), self.options.seed, 1)
+                chosen, reasons = with_whole(plan, self.variables, sample)
+                return chosen.to_json(), describe_whole(reasons)
+            return plan.to_json(), None
+
+        chosen, reason = self._once(choose)
+        self.reasons.append(reason)
+        return self._told(chosen)
 
     def _allreduce(self) -> str:
         """Return the canonical algorithm that should be fastest for this model on this network. Collective.
@@ -180,6 +202,14 @@ def consistent(plan, options) -> Plan:
 def placing(options) -> dict:
     """Return the options that say how variables are placed and encoded, as ``make_plan`` takes them. Local."""
     return {name: getattr(options, name) for name in ("partitions", "scheme", "local_aggregation", "codec")}
+
+
+def goes_whole(options) -> bool:
+    """Return whether tables may go whole under "hybrid": if nothing is said of how the server keeps their rows. Local.
+    """
+    asked = (options.partitions, options.memory_limit, options.hot_rows, options.search_partitions,
+             options.balance == "popularity")
+    return options.architecture == HYBRID and options.consistency == SYNCHRONOUS and not any(asked)
 
 
 def sample_of(model, data, seed: int, steps: int = STEPS) -> Sample:
