@@ -34,7 +34,7 @@ def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
 
 
 def take_rows(table, ids):
-    return np.take(table, ids, axis=0)  # copies whole rows, about twice as fast as table[ids]
+    return table.take(ids, axis=0)  # copies whole rows, about twice as fast as table[ids]
 
 
 @compiled

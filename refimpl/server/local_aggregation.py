@@ -14,7 +14,7 @@ from kernels import RowGradient, array_module, take_rows, unique_ids
 from refimpl.gradients import TreeSum, cover, leaves_of
 from refimpl.server.clients import Aggregators
 from refimpl.server.row_numbers import exchange_row_numbers
-from refimpl.server.rows import RowServer
+from refimpl.server.rows import RowServer, taken
 
 
 class LocalAggregation:
@@ -33,7 +33,7 @@ class LocalAggregation:
         """Return name -> (k, d), the current values of rows. needs: name -> (k,) int64, sorted, unique."""
         me, places = self.comm.rank, {name: self._by_aggregator(name, ids) for name, ids in needs.items()}
         asked = {(name, rank): needs[name][some] for name in needs for rank, some in places[name].items()}
-        lists = exchange_row_numbers(
+        lists, _ = exchange_row_numbers(
             self.comm, {peer: [(name, asked[name, peer]) for name in needs if peer in self.through[name]]
                         for peer in self.peers}, {peer: self._mine(needs) for peer in self.peers}, "gather")
         wanted = {(name, me): asked[name, me] for name in needs}
@@ -41,7 +41,7 @@ class LocalAggregation:
         union = {name: unique_ids(np.concatenate([ids for (of, _), ids in wanted.items() if of == name]))
                  for name in needs}
         found = self.server.pull(union, phase)
-        answers = {(name, rank): take_rows(found[name], np.searchsorted(union[name], ids))
+        answers = {(name, rank): (take_rows if rank == me else taken)(found[name], np.searchsorted(union[name], ids))
                    for (name, rank), ids in wanted.items()}
         came = {key: self.server.empty(key[0], len(ids)) for key, ids in asked.items()}
         self.comm.exchange([(rank, rows, {name: rows.size}) for (name, rank), rows in answers.items() if rank != me],
@@ -54,22 +54,27 @@ class LocalAggregation:
         """Yield a ReducedGradient of each round's partitions that this rank owns; parts: see ``RowServer.push``."""
         mine = {name: [(node, g, self._by_aggregator(name, g.ids)) for node, g in nodes]
                 for name, nodes in parts.items()}
-        ids = exchange_row_numbers(
-            self.comm, {peer: [(name, g.ids[where[peer]]) for name in parts if peer in self.through[name]
-                               for _, g, where in mine[name]] for peer in self.peers},
-            {peer: [name for name in self._mine(parts) for _ in self.nodes[peer]] for peer in self.peers}, "aggregate")
-        sends = [(peer, rows, {name: rows.size}) for name in parts for _, g, where in mine[name] for peer in self.peers
-                 for rows in [take_rows(g.rows, where[peer])]]
+        leaving = {peer: [(name, g, where[peer]) for name in parts if peer in self.through[name]
+                          for _, g, where in mine[name]] for peer in self.peers}
+        rows = {peer: [taken(g.rows, where) for _, g, where in some] for peer, some in leaving.items()}
+        ids, along = exchange_row_numbers(
+            self.comm, {peer: [(name, g.ids[where]) for name, g, where in some] for peer, some in leaving.items()},
+            {peer: [name for name in self._mine(parts) for _ in self.nodes[peer]] for peer in self.peers}, "aggregate",
+            rows, self.server.room_of(parts))
+        sends = [(peer, part, {name: part.size}) for peer, some in rows.items()
+                 for (name, _, _), part in zip(leaving[peer], some)]
         came, receives = {name: [] for name in parts}, []
         for peer, lists in ids.items():
-            following = iter(lists)
+            following, there = iter(lists), iter(along.get(peer) or [None] * len(lists))
             for name in self._mine(parts):
                 for node in self.nodes[peer]:
-                    numbers = next(following)
-                    rows = self.server.empty(name, len(numbers), self.server.codec)
-                    receives.append((peer, rows, {name: rows.size}))
-                    came[name].append((node, RowGradient(numbers, rows)))
-        self.comm.exchange(sends, receives, "aggregate", "rows")
+                    numbers, some = next(following), next(there)
+                    if some is None:
+                        some = self.server.empty(name, len(numbers), self.server.codec)
+                        receives.append((peer, some, {name: some.size}))
+                    came[name].append((node, RowGradient(numbers, some)))
+        if sends or receives:
+            self.comm.exchange(sends, receives, "aggregate", "rows")
         for name in parts:
             for node, g, where in mine[name]:
                 own = where[self.comm.rank]

@@ -144,9 +144,9 @@ class Route:
         """Return the numbers of an owner: (n,) int64, rows of its table."""
         return self.numbers[self.bounds[owner]:self.bounds[owner + 1]]
 
-    def sort(self, rows):
-        """Return rows, given in the order of the ids, in the order of the numbers."""
-        return rows if self.order is None else take_rows(rows, self.order)
+    def sort(self, rows, where: slice = slice(None)):
+        """Return the rows of numbers[where]. rows: in the order of the ids."""
+        return rows[where] if self.order is None else take_rows(rows, self.order[where])
 
     def unsort(self, rows):
         """Return rows, given in the order of the numbers, in the order of the ids."""

@@ -1,32 +1,49 @@
 """Lists of row numbers between ranks: one message for each pair of ranks, which begins with the lengths of its lists.
 
-    |length of each list|row numbers ...     HEAD numbers, or all lengths if these are more; the rest: a second message
+    |length of each list|row numbers ...|rows ...|     HEAD numbers, or all lengths if these are more
+                        |rest|                         a second message
+
+Rows of these numbers, such as gradients, travel along if all of a pair fit into the first message. Both ends know that
+from the lengths. So a push of few rows takes one message and not two.
 """
 
 import numpy as np
 
 from refimpl.transport import Communicator
+from refimpl.transport.packed import apart
 
 HEAD = 2048  # numbers in a first message, lengths and row numbers: 16 KiB
 
 
 def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming: dict[int, list[str]],
-                         phase: str) -> dict[int, list]:
-    """Send each peer its lists; return each peer's lists for this rank: (k,) int64 each. Collective over these ranks.
+                         phase: str, rows: dict[int, list] | None = None, room=None) -> tuple[dict, dict]:
+    """Send each peer its lists; return each peer's lists for this rank, and rows. Collective over these ranks.
 
     outgoing[peer]: (variable, (k,) int64) of each list.  incoming[peer]: the variable of each list from this peer.
-    Bytes: 8 for each list (control), 8 for each row number (indices).
+    rows: peer -> (k, d) rows on the host, of each list.  room(name, k): an array for such rows; None: none travel.
+    Returns peer -> lists, (k,) int64 each; and peer -> rows of each list, of the peers whose rows have come along. A
+    peer whose rows went along is no longer in ``rows``.
+    Bytes: 8 for each list (control), 8 for each row number (indices), and the rows that travel along.
     """
     what = f"{phase} (row numbers)"
-    leaving = {peer: _message([numbers for _, numbers in lists]) for peer, lists in outgoing.items() if lists}
+    leaving = {peer: [np.array([len(numbers) for _, numbers in lists], np.int64), *[numbers for _, numbers in lists]]
+               for peer, lists in outgoing.items() if lists}
     expected = {peer: len(names) for peer, names in incoming.items() if names}
     heads = {peer: np.empty(max(HEAD, n), np.int64) for peer, n in expected.items()}
-    ends = {peer: max(HEAD, len(outgoing[peer])) for peer in leaving}
-    comm.post([(peer, numbers[:ends[peer]]) for peer, numbers in leaving.items()], list(heads.items()), what).wait()
+    ends, rest = {peer: max(HEAD, len(outgoing[peer])) for peer in leaving}, []
+    for peer, parts in leaving.items():
+        size = sum([part.nbytes for part in parts])
+        if room is not None and size + sum([some.nbytes for some in rows[peer]]) <= 8 * ends[peer]:
+            leaving[peer] = parts + (along := rows.pop(peer))
+            _count_rows(comm, "sent", peer, [name for name, _ in outgoing[peer]], along, phase)
+        elif size > 8 * ends[peer]:
+            numbers = np.concatenate(parts)
+            leaving[peer], rest = [numbers[:ends[peer]]], [*rest, (peer, numbers[ends[peer]:])]
+    comm.post(list(leaving.items()), [(peer, head.view(np.uint8)) for peer, head in heads.items()], what).wait()
     came = {peer: _whole(head, expected[peer]) for peer, head in heads.items()}
-    comm.post([(peer, numbers[ends[peer]:]) for peer, numbers in leaving.items() if len(numbers) > ends[peer]],
-              [(peer, came[peer][len(head):]) for peer, head in heads.items() if len(came[peer]) > len(head)],
-              what).wait()
+    more = [(peer, came[peer][len(head):]) for peer, head in heads.items() if len(came[peer]) > len(head)]
+    if rest or more:
+        comm.post(rest, more, what).wait()
     result = {peer: [] for peer in incoming}
     for peer, n in expected.items():
         result[peer] = np.split(came[peer][n:], np.cumsum(came[peer][:n])[:-1])
@@ -34,20 +51,26 @@ def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming
         _count(comm, "sent", peer, [(name, len(numbers)) for name, numbers in lists], phase)
     for peer, names in incoming.items():
         _count(comm, "received", peer, list(zip(names, map(len, result[peer]))), phase)
-    return result
-
-
-def _message(lists):
-    """Return the message: the length of each list, then all row numbers."""
-    return np.concatenate([np.array([len(numbers) for numbers in lists], np.int64), *lists])
+    return result, {} if room is None else {peer: found for peer, head in heads.items() if (found := _along(
+        comm, peer, incoming[peer], result[peer], head[len(came[peer]):], room, phase)) is not None}
 
 
 def _whole(head, lists: int):
-    """Return an array for the whole message, which begins with ``head``; the caller receives the rest into it."""
+    """Return an array for all lengths and numbers, which begin with ``head``; the caller receives the rest into it."""
     size = lists + int(head[:lists].sum())
     if size <= len(head):
         return head[:size]
     return np.concatenate([head, np.empty(size - len(head), np.int64)])
+
+
+def _along(comm, peer, names, lists, left, room, phase):
+    """Return the rows of each list, which came behind the numbers, in ``left``; None if they come by themselves."""
+    found = [room(name, len(numbers)) for name, numbers in zip(names, lists)]
+    if sum([rows.nbytes for rows in found]) > left.nbytes:
+        return None
+    apart(found, left.view(np.uint8))
+    _count_rows(comm, "received", peer, names, found, phase)
+    return found
 
 
 def _count(comm, direction, peer, lengths, phase):
@@ -59,3 +82,9 @@ def _count(comm, direction, peer, lengths, phase):
     crosses = peer not in comm.machine
     comm.ledger.count(direction, crosses, phase, {"": len(lengths)}, "control", 8)
     comm.ledger.count(direction, crosses, phase, rows, "indices", 8)
+
+
+def _count_rows(comm, direction, peer, names, rows, phase):
+    for name, some in zip(names, rows):
+        if some.size:
+            comm.ledger.count(direction, peer not in comm.machine, phase, {name: some.size}, "rows", some.itemsize)

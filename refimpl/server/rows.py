@@ -4,10 +4,14 @@
             rank <------ rows ------- owner
     push    rank --- row numbers, rows -> owner, which adds up the nodes of the microbatch tree that it receives (I1)
 
-Row numbers go first, then rows in rounds. Equals ``refimpl.plain.server``, bit for bit.
+Row numbers go first, then rows in rounds; few rows go with their numbers. Equals ``refimpl.plain.server``, bit for bit.
 """
 
-from kernels import RowGradient, array_module, take_rows
+from functools import partial
+
+import numpy as np
+
+from kernels import RowGradient, array_module, is_numpy, take_rows
 from refimpl.gradients import fold
 from refimpl.gradients.codecs import IDENTITY, Codec, codec_of
 from refimpl.server.clients import Clients
@@ -16,6 +20,7 @@ from refimpl.server.rounds import ahead, cut, partitions_a_round, round_edges
 from refimpl.server.row_numbers import exchange_row_numbers
 from refimpl.server.shard import ReducedGradient, Shard
 from refimpl.transport import Communicator
+from refimpl.transport.packed import Taken
 
 
 class RowServer:
@@ -40,7 +45,7 @@ class RowServer:
         names = list(needs)
         routes = {name: self.partitionings[name].route(ids) for name, ids in needs.items()}
         served = [name for name in names if name in self.mine]
-        asked = exchange_row_numbers(
+        asked, _ = exchange_row_numbers(
             self.comm, {o: [(name, routes[name].of(o)) for name in names if self._owns(o, name)] for o in self.owners},
             {client: served for client in self.clients}, phase)
         mine = {name: self._cut_by_owner(name, routes[name]) for name in names}
@@ -50,7 +55,7 @@ class RowServer:
 
         def begin(number):
             sends = [(client, rows, {name: rows.size}) for client, name, ids, pieces in theirs
-                     for rows in [take_rows(self.shards[name].values, ids[_of(pieces, number)])]]
+                     for rows in [taken(self.shards[name].values, ids[_of(pieces, number)])]]
             receives = [(owner, rows, {name: rows.size}) for name in names for owner in self.owners
                         for rows in [answers[name][_of(mine[name][owner], number)]]]
             pending = self.comm.start(sends, receives, phase, "rows")
@@ -69,52 +74,72 @@ class RowServer:
         parts: name -> [(node, RowGradient)], encoded, for each node that this rank pushes; ids are the variable's rows.
         """
         sent = {name: [self._routed(name, gradient) for _, gradient in nodes] for name, nodes in parts.items()}
-        announced = exchange_row_numbers(
-            self.comm, {o: [(name, route.of(o)) for name in parts if self._owns(o, name) for route, _, _ in sent[name]]
-                        for o in self.owners},
-            {client: [name for name in parts if name in self.mine for _ in self.nodes[client]]
-             for client in self.clients}, phase)
-        coming = self._coming(list(parts), announced)
+        left, coming = self._announce(sent, phase)
 
         def begin(number):
             sends, receives, nodes = [], [], {}
             for name in parts:
-                for route, rows, pieces in sent[name]:
-                    for owner in self.owners:
-                        some = rows[_of(pieces[owner], number)]
+                for route, gradients, pieces in sent[name]:
+                    for owner in left:
+                        some = _part(route, gradients, _of(pieces[owner], number))
                         sends.append((owner, some, {name: some.size}))
-                nodes[name] = [(node, RowGradient(route.numbers[_of(pieces[self.comm.rank], number)],
-                                                  rows[_of(pieces[self.comm.rank], number)]))
-                               for (node, _), (route, rows, pieces) in zip(parts[name], sent[name])]
-                for client, node, numbers, pieces in coming[name]:
-                    ids = numbers[_of(pieces, number)]
-                    rows = self.empty(name, len(ids), self.codec)
-                    receives.append((client, rows, {name: rows.size}))
-                    nodes[name].append((node, RowGradient(ids, rows)))
-            return nodes, self.comm.start(sends, receives, phase, "rows")
+                nodes[name] = [(node, RowGradient(route.numbers[own], route.sort(gradients, own)))
+                               for (node, _), (route, gradients, pieces) in zip(parts[name], sent[name])
+                               for own in [_of(pieces[self.comm.rank], number)]]
+                for client, node, numbers, pieces, there in coming[name]:
+                    here = _of(pieces, number)
+                    some = there[here] if there is not None else self.empty(name, here.stop - here.start, self.codec)
+                    if there is None:
+                        receives.append((client, some, {name: some.size}))
+                    nodes[name].append((node, RowGradient(numbers[here], some)))
+            return nodes, self.comm.start(sends, receives, phase, "rows") if sends or receives else None
 
         for number, (nodes, pending) in enumerate(ahead(map(begin, self._rounds(parts)))):
-            pending.wait()
+            if pending is not None:
+                pending.wait()
             for name in parts:
                 if number < len(self.edges[name][self.comm.rank]) - 1:
                     total = fold(nodes[name], self.codec.merge_rows)
                     yield ReducedGradient(self.shards[name], total.ids, self.codec.decode(total.rows), True)
 
     def _routed(self, name, gradient):
-        """Return (route, rows in the route's order, owner -> slices by round) of a row gradient."""
+        """Return (route, rows in the ids' order, owner -> slices by round) of a row gradient."""
         route = self.partitionings[name].route(gradient.ids)
-        return route, route.sort(gradient.rows), self._cut_by_owner(name, route)
+        return route, gradient.rows, self._cut_by_owner(name, route)
 
-    def _coming(self, names, announced) -> dict:
-        """Return name -> (client, node, row numbers, slices by round) of each row gradient that will arrive."""
+    def _announce(self, sent, phase):
+        """Send row numbers; return the owners to which rows have not gone along, and what comes (``_coming``)."""
+        leaving = {owner: [(name, *each) for name in sent if self._owns(owner, name) for each in sent[name]]
+                   for owner in self.owners}
+        room = self.room_of(sent)
+        rows = {owner: [] if room is None else [
+            _part(route, rows, slice(*route.bounds[owner:owner + 2])) for _, route, rows, _ in some]
+            for owner, some in leaving.items()}
+        announced, came = exchange_row_numbers(
+            self.comm, {o: [(name, route.of(o)) for name, route, _, _ in some] for o, some in leaving.items()},
+            {client: [name for name in sent if name in self.mine for _ in self.nodes[client]]
+             for client in self.clients}, phase, rows, room)
+        return list(rows), self._coming(list(sent), announced, came)
+
+    def _coming(self, names, announced, came) -> dict:
+        """Return name -> (client, node, row numbers, slices by round, rows) of each row gradient that will arrive.
+
+        rows: None if they have not come with their numbers.
+        """
         coming: dict = {name: [] for name in names}
         for client, lists in announced.items():
-            following = iter(lists)
+            following, rows = iter(lists), iter(came.get(client) or [None] * len(lists))
             for name in names if lists else ():
                 for node in self.nodes[client] if name in self.mine else ():
                     numbers = next(following)
-                    coming[name].append((client, node, numbers, cut(numbers, self.edges[name][self.comm.rank])))
+                    coming[name].append((client, node, numbers, cut(numbers, self.edges[name][self.comm.rank]),
+                                         next(rows)))
         return coming
+
+    def room_of(self, names):
+        """Return what makes an array for pushed rows of a variable; None if any variable is on a device. Local."""
+        on_host = is_numpy(*(self.shards[name].values for name in names))
+        return partial(self.empty, codec=self.codec) if on_host else None
 
     def _owns(self, owner, name) -> bool:
         return len(self.edges[name][owner]) > 1
@@ -131,6 +156,16 @@ class RowServer:
         """Return a new (rows, d) array for rows of a variable, or their messages, on the table's device. Local."""
         table = self.shards[name].values
         return array_module(table).empty((rows, table.shape[1]), codec.dtype_of(table.dtype))
+
+
+def taken(table, ids):
+    """Return rows of a table to be sent: on the host they are taken where they leave from. Local."""
+    return (Taken if isinstance(table, np.ndarray) else take_rows)(table, ids)
+
+
+def _part(route, rows, where):
+    """Return, to be sent, the rows of a route's numbers[where]; rows: in the ids' order."""
+    return rows[where] if route.order is None else taken(rows, route.order[where])
 
 
 def _of(pieces, number):

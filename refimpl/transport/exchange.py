@@ -1,5 +1,7 @@
 """Arrays on their way between ranks: each kind by its transport, every byte counted."""
 
+import numpy as np
+
 from kernels import is_numpy
 from refimpl.transport.agreement import Agreement
 from refimpl.transport.errors import Aborted, SilentPeer
@@ -7,6 +9,7 @@ from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 from refimpl.transport.ledger import Ledger
 from refimpl.transport.machines import Machines, machine_of
 from refimpl.transport.messages import MpiMessages
+from refimpl.transport.packed import Taken
 from refimpl.transport.protocol import Pending, Transport
 
 
@@ -40,6 +43,7 @@ class ArrayExchange(Agreement):
         sends, receives: lists of (peer, array, {variable: elements}); messages of one pair keep their order. Empty
         arrays are not sent. Arrays are contiguous; what is sent must not be written before the call returns. Of device
         arrays, that holds for the current stream: its later work finds all moved, the host need not (see ``settle``).
+        Rows of a table on the host may be sent as ``packed.Taken``: they are taken where they leave from.
         phase, kind: for the ledger and for errors.  packed: whether small NumPy arrays of a pair travel in one message
         (see ``packed``); all ranks say the same.  Raises SilentPeer if a peer does not come within the time-out.
         """
@@ -63,7 +67,7 @@ class ArrayExchange(Agreement):
     def post(self, sends, receives, what: str) -> Pending:
         """Begin to move NumPy arrays, lists of (peer, array), for who counts them. Collective over the ranks concerned.
 
-        what: named in errors.  What comes may be shorter than its array.
+        what: named in errors.  What comes may be shorter than its array. A list of arrays leaves as one message.
         """
         return self.host_transport.start(sends, receives, what)
 
@@ -92,7 +96,7 @@ class ArrayExchange(Agreement):
         on_host, on_device = [], []
         for peer, array, owners in messages:
             if array.size:
-                (on_host if is_numpy(array) else on_device).append((peer, array))
+                (on_host if isinstance(array, (np.ndarray, Taken)) else on_device).append((peer, array))
                 self.ledger.count(direction, peer not in self.machine, phase, owners, kind, array.itemsize)
         return on_host, on_device
 

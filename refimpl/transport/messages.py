@@ -2,7 +2,7 @@
 
 from mpi4py import MPI
 
-from refimpl.transport.packed import buffers, pack, unpack
+from refimpl.transport.packed import buffers, joined, pack, unpack
 from refimpl.transport.waiting import Wait, Waiter, keep_for_ever
 
 
@@ -22,11 +22,14 @@ class MpiMessages:
         """Begin to send and to receive. Collective over the ranks concerned.
 
         packed: whether small arrays of a pair travel in one message (see ``packed``): all ranks say the same. If not,
-        what comes may be shorter than its array.  tag: messages are matched among those of the same tag.
+        what comes may be shorter than its array, and what is sent may be a list of arrays, which leave as one message.
+        tag: messages are matched among those of the same tag.
         """
         rest = []
         if packed:
             sends, (receives, rest) = pack(sends), buffers(receives)
+        else:
+            sends = [(peer, joined(array) if type(array) is list else array) for peer, array in sends]
         requests = [self.mpi.Irecv(array, peer, tag) for peer, array in receives]  # without a tag: abort messages too
         requests += [self.mpi.Isend(array, peer, tag) for peer, array in sends]
         return MpiPending(self.waiter, requests, [peer for peer, _ in receives + sends], what, rest)

@@ -11,6 +11,7 @@ another network) is to write a class with these members; ``tests/transport/test_
 Everywhere: ``sends`` and ``receives`` are lists of (peer, contiguous array that is not empty); messages of one pair of
 ranks keep their order; ``what`` names them in errors. A rank that waits raises SilentPeer, with the ranks that it
 waits for, after the communicator's time-out without progress. It raises Aborted after another rank's abort message.
+What is sent from the host may also be rows of a table, ``packed.Taken``.
 """
 
 from typing import Callable, Protocol, runtime_checkable

@@ -38,7 +38,7 @@ class Waiter:
     """How one rank of a communicator waits: for how long, and which abort messages end it. Local to make.
 
     timeout: seconds without any progress after which SilentPeer is raised; it may be changed at any time.
-    beside: called while this rank waits, so that what MPI does not move goes on, too.
+    beside: called while this rank waits, so that what MPI does not move goes on, too; says whether anything did.
     """
 
     def __init__(self, rank: int, timeout: float, abort_messages: AbortMessages):
@@ -113,9 +113,9 @@ class Wait:
         self.since = None
 
     def pause(self):
-        """Give way to others; look for abort messages; raise SilentPeer after the time-out."""
-        if self.waiter.beside is not None:
-            self.waiter.beside()
+        """Give way to others if nothing went on; look for abort messages; raise SilentPeer after the time-out."""
+        if self.waiter.beside is not None and self.waiter.beside():
+            return
         now = time.monotonic()
         if self.since is None:
             self.since = now

@@ -58,8 +58,8 @@ class Metered:
         return self.comm.Isend(array, peer, *tag)
 
     def Irecv(self, array, peer, tag):
-        if array.dtype == np.int64 and array.size >= HEAD:  # row numbers: fewer may come, and none of them is -1
-            array.fill(-1)
+        if array.dtype == np.uint8 and array.size >= 8 * HEAD:  # row numbers, and rows: fewer may come
+            array.fill(255)  # with which none of them ends
             self.rooms.append((array, peer))
         else:
             self.weigh("received", array.nbytes, peer)
@@ -68,7 +68,7 @@ class Metered:
     def weigh_rooms(self):
         """Weigh what has come into rooms that may be larger."""
         for array, peer in self.rooms:
-            self.weigh("received", 8 * int((array != -1).sum()), peer)
+            self.weigh("received", len(array.tobytes().rstrip(b"\xff")), peer)
 
     def Send_init(self, array, peer, tag):
         return Weighed(self.comm.Send_init(array, peer, tag)).of(self, "sent", array.nbytes, peer)

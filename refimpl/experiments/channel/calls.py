@@ -15,23 +15,28 @@ from refimpl.transport.machines import machines_of
 from refimpl.transport.messages import MpiMessages, MpiPrepared
 
 STEPS, WARM = 6, 2
-WAITING = {"pause", "progress", "completed", "test_some", "go_on", "_leave", "_come", "is_free", "has_come",
-           "next_has_come", "sleep", "wait_for_number", "check_alive", "following", "test", "advance", "late"}
+WAITING = {"pause", "progress", "completed", "test_some", "is_free", "has_come", "_read", "sleep", "wait_for_number",
+           "check_alive", "following", "test", "advance", "late"}
 """Functions that a rank calls again and again while it waits: how often depends on how busy the cores are."""
+LOOKS = {"go_on", "_leave", "_come"}
+"""Functions that wait where they find nothing, and return so."""
 
 
 class StepCalls:
     """Count the calls of Python functions, and messages, in a ``with`` block. Local.
 
     frames: function -> calls.  requests: sends and receives that were handed to MPI, of one rank.
+    in_vain: calls of LOOKS that found nothing.
     """
 
     def __init__(self):
-        self.frames, self.requests = Counter(), 0
+        self.frames, self.requests, self.in_vain = Counter(), 0, 0
 
-    def _note(self, frame, event, _):
+    def _note(self, frame, event, found):
         if event == "call":
             self.frames[frame.f_code.co_name] += 1
+        elif event == "return" and frame.f_code.co_name in LOOKS:
+            self.in_vain += not found
         elif event == "return" and frame.f_code is MpiMessages.start.__code__:
             self.requests += len(frame.f_locals["requests"])
         elif event == "return" and frame.f_code is MpiPrepared.start.__code__:
@@ -48,7 +53,8 @@ class StepCalls:
         """Return a step's (calls that do not wait, calls, requests, tensors written into slots)."""
         comprehensions = ("<listcomp>", "<genexpr>", "<lambda>")  # in which one polls, too
         busy = sum(n for name, n in self.frames.items() if name not in WAITING and name not in comprehensions)
-        return [n / steps for n in (busy, sum(self.frames.values()), self.requests, self.frames["write"])]
+        return [n / steps for n in (busy - self.in_vain, sum(self.frames.values()), self.requests,
+                                    self.frames["tell"])]
 
 
 def main(comm, ways: list[str], ranks: int, rounds: int) -> dict:

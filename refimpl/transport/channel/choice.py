@@ -8,10 +8,11 @@ import numpy as np
 
 from refimpl.transport.channel import CHANNELS, NONE
 from refimpl.transport.channel.landing import LandingChannel
-from refimpl.transport.channel.messages import ChannelMessages, slots_between
+from refimpl.transport.channel.messages import SLOT, ChannelMessages, slots_between
 from refimpl.transport.channel.rma import RmaChannel
 from refimpl.transport.channel.shared import SharedChannel
 from refimpl.transport.communicator import Communicator
+from refimpl.transport.peer_memory import ranks_reach_each_other
 
 WAYS = {way.way: way for way in (SharedChannel, LandingChannel, RmaChannel)}
 TRIED = 8, 32 << 10
@@ -59,8 +60,9 @@ def _check(comm, said):
 def _opened(comm, wanted):
     """Return (the transport of a way, why); None: auto found none to be faster than MPI's messages."""
     def make(way):
-        within = way == "shared"
-        return ChannelMessages(comm, WAYS[way].open(comm, slots_between(comm.machines, within)))
+        channel = WAYS[way].open(comm, slots_between(comm.machines, way == "shared", SLOT[way]))
+        reach = way == "shared" and ranks_reach_each_other(comm)
+        return ChannelMessages(comm, channel, dict(zip(comm.machine, channel.window.pids.tolist())) if reach else None)
 
     if wanted != "auto":
         return make(wanted), f"channel {wanted}, as --channel says; an allreduce keeps its own messages"
@@ -88,9 +90,10 @@ def _seconds(comm, ways) -> dict[str, float]:
     times = np.empty((TURNS, len(ways)))
     for turn in times:
         for i, transport in enumerate(ways.values()):
-            begin = time.perf_counter()
+            comm.waiter.beside, begin = getattr(transport, "go_on", None), time.perf_counter()
             for out, into in pairs:
-                transport.start([(right, out)], [(left, into)], "the trial of a channel").wait()
+                transport.start([(right, out)], [(left, into)], "the trial of a channel", True).wait()
             turn[i] = time.perf_counter() - begin
+    comm.waiter.beside = None
     slowest = comm.gather_numbers(np.quantile(times, SHARE, axis=0), "the trial of a channel").max(axis=0)
     return dict(zip(ways, slowest.tolist()))

@@ -64,17 +64,22 @@ class LandingChannel(Channel):
         return self.messages[name].tensor
 
     def write(self, name, array, number):
+        space = self.messages[name].tensor
+        if array.shape != space.shape:
+            space[:len(array)] = array
+        elif array is not space:  # see ``room``
+            space[...] = array
+        self.tell(name, array, number)
+
+    def tell(self, name, tensor, number):
         message, synchronous = self.messages[name], number % AHEAD == 0
         message.number[0] = number
-        if array.shape == message.tensor.shape:
-            if array is not message.tensor:  # see ``room``
-                message.tensor[...] = array
+        if tensor.nbytes == message.tensor.nbytes:
             self.requests[name] = message.sends[synchronous]
             self.requests[name].Start()
             return
-        message.tensor[:len(array)] = array
         send = self.comm.mpi.Issend if synchronous else self.comm.mpi.Isend
-        self.requests[name] = send(message.memory[:WORD + array.nbytes], self.slots[name].reader, self.tags[name])
+        self.requests[name] = send(message.memory[:WORD + tensor.nbytes], self.slots[name].reader, self.tags[name])
 
     def has_come(self, name, number):
         if name in self.arrived:

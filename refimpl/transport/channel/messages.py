@@ -1,57 +1,55 @@
 """Messages between ranks through the slots of a tensor channel: what an exchange moves, pulls, pushes, dense pieces.
 
-    a message of n bytes: n // SLOT whole pieces, then a shorter one, perhaps empty, which ends it
-    bytes: n + 24 (n // SLOT + 1); landing: n + 8 (n // SLOT + 1)
+    short   all parts together in the slot: rows are taken there, other arrays copied there       n bytes
+    long    shared   the slot says where the array lies, and the reader reads it there            n + 8
+            rma      is put from where it lies, in pieces of a slot                               n
+            landing  is left to MPI, which sends it from where it lies to where it is wanted      not through a slot
+    and beside each tensor in a slot 24 bytes, landing: 8 (see ``slots.Channel``)
 
 Each pair of ranks has a bounded slot each way. What is prepared, to be sent again and again (an allreduce's messages),
-stays with MPI, and so do ranks without a slot.
+stays with MPI. So do ranks without a slot, and long messages of shared where ranks cannot reach each other's memory.
 """
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.transport.channel.slots import Channel, TensorSlot
-from refimpl.transport.packed import buffers, pack, unpack
+from kernels.cross_memory import READ, transfer
+from refimpl.transport.channel.slots import WORD, Channel, TensorSlot, following
+from refimpl.transport.packed import SMALL, Taken, apart, form, groups, joined
 from refimpl.transport.waiting import Wait
 
-SLOT = 1 << 16
+SLOT = {"shared": SMALL, "landing": SMALL, "rma": 1 << 16}
+"""Way -> bytes of a slot. A longer message is long."""
 
 
-def slots_between(machines, within: bool) -> list[TensorSlot]:
-    """Return a slot for each pair of ranks, each way; within: of one machine. Local."""
-    groups = machines if within else [tuple(sorted(rank for ranks in machines for rank in ranks))]
-    return [TensorSlot(f"from rank {a} to rank {b}", a, b, "uint8", (SLOT,), bounded=True)
-            for ranks in groups for a in ranks for b in ranks if a != b]
-
-
-@dataclass
-class _Message:
-    """peer: its other end.  content: (n,) uint8.  done: bytes that are through."""
-
-    peer: int
-    content: np.ndarray
-    done: int = 0
-    through: bool = False
-
-    def went(self, piece):
-        self.done += len(piece)
-        self.through = len(piece) < SLOT
+def slots_between(machines, within: bool, nbytes: int) -> list[TensorSlot]:
+    """Return a slot of so many bytes for each pair of ranks, each way; within: of one machine. Local."""
+    found = machines if within else [tuple(sorted(rank for ranks in machines for rank in ranks))]
+    return [TensorSlot(f"from rank {a} to rank {b}", a, b, "uint8", (nbytes,), bounded=True)
+            for ranks in found for a in ranks for b in ranks if a != b]
 
 
 class ChannelMessages:
-    """See ``protocol.Transport``. Local to make, over a channel with the slots of ``slots_between``."""
+    """See ``protocol.Transport``. Local to make, over a channel with the slots of ``slots_between``.
+
+    pids: rank -> its process, whose memory this rank can read; None: it cannot.
+    copied: arrays that this rank has copied into slots.
+    """
 
     reason = "arrays in host memory travel through the slots of a channel"
 
-    def __init__(self, comm, channel: Channel):
+    def __init__(self, comm, channel: Channel, pids: dict[int, int] | None = None):
         self.otherwise, self.channel, self.waiter = comm.host_transport, channel, comm.waiter
-        self.name = channel.way
+        self.name, self.pids, self.copied, self.slot = channel.way, pids, 0, SLOT[channel.way]
         slots = channel.slots.items()
         self.out = {slot.reader: name for name, slot in slots if slot.writer == comm.rank}
         self.into = {slot.writer: name for name, slot in slots if slot.reader == comm.rank}
-        self.leaving, self.coming = {peer: deque() for peer in self.out}, {peer: deque() for peer in self.into}
+        self.leaving, self.coming = {}, {}  # slot -> deque of (parts, or a long array, and their ChannelPending)
+        self.lent = {}  # slot -> (array that its reader has not read yet, its ChannelPending)
+        self.rooms = {name: channel.space(name) for name in self.out.values()}
+        self.due = {name: following(channel.counts[name]) for name in self.into.values()}
+        self.words = np.empty(4, np.int64)
         self.prepare, self.wait_some, self.test_some, self.settle, self.close = (
             self.otherwise.prepare, self.otherwise.wait_some, self.otherwise.test_some, self.otherwise.settle,
             self.otherwise.close)
@@ -60,68 +58,115 @@ class ChannelMessages:
         """Begin to send and to receive, see ``MpiMessages.start``. Collective over the ranks concerned."""
         if tag:
             return self.otherwise.start(sends, receives, what, packed, tag)
-        rest = []
-        if packed:
-            sends, (receives, rest) = pack(sends), buffers(receives)
-        messages = []
-        for some, queues in ((sends, self.leaving), (receives, self.coming)):
-            for peer, array in some:
-                if peer in queues:
-                    messages.append(_Message(peer, np.frombuffer(array, np.uint8)))
-                    queues[peer].append(messages[-1])
-        others = ([(peer, array) for peer, array in some if peer not in self.out] for some in (sends, receives))
-        pending = ChannelPending(self, messages, self.otherwise.start(*others, what), what, rest)
+        pending = ChannelPending(self, what)
+        others = [self._begin(pending, some, names, queues, packed) for some, names, queues in (
+            (sends, self.out, self.leaving), (receives, self.into, self.coming))]
+        if any(others):
+            pending.others = self.otherwise.start(*others, what, packed)
         self.go_on()
         return pending
 
+    def _begin(self, pending, messages, names, queues, packed):
+        """Put messages into the queues of their slots; return those that MPI is to carry."""
+        others = []
+        for peer, parts in groups(messages) if packed else messages:
+            parts = parts if type(parts) is list else [parts]
+            name, size = names.get(peer), sum([part.nbytes for part in parts])
+            if name is None or size > self.slot and not (packed and (self.name == "rma" or self.pids is not None)):
+                others += [(peer, part) for part in parts] if packed else [(peer, joined(parts))]
+                continue
+            queue = queues.setdefault(name, deque())
+            whole = np.frombuffer(joined(parts), np.uint8) if size > self.slot else None
+            pieces = ([parts] if whole is None else [whole] if self.pids is not None else
+                      [[whole[first:first + self.slot]] for first in range(0, size, self.slot)])
+            queue.extend([(piece, pending) for piece in pieces])
+            pending.left += len(pieces)
+        return others
+
     def go_on(self) -> bool:
-        """Move all pieces that can move now; return whether any did. Local."""
-        moved = [self._leave(peer, queue) for peer, queue in self.leaving.items() if queue]
-        return any([*moved, *(self._come(peer, queue) for peer, queue in self.coming.items() if queue)])
+        """Move all that can move now; return whether anything did. Local."""
+        moved = bool(self.leaving) and self._leave()
+        return bool(self.coming) and self._come() or moved
 
-    def _leave(self, peer, queue):
-        name, moved = self.out[peer], False
-        while queue and self.channel.is_free(name, self.channel.counts[name]):
-            piece = queue[0].content[queue[0].done:queue[0].done + SLOT]
-            self.channel.put_signal(name, piece)
-            moved = self._went(queue, piece)
+    def _leave(self) -> bool:
+        """Write what waits for slots that are free now; return whether there was any."""
+        channel, moved = self.channel, False
+        for name, queue in [*self.leaving.items()]:
+            while (queue or name in self.lent) and channel.is_free(name, number := channel.counts[name]):
+                moved = True
+                if name in self.lent:
+                    self.lent.pop(name)[1].left -= 1
+                    continue
+                parts, pending = queue.popleft()
+                if type(parts) is not list:  # the slot says where it lies
+                    tensor = self.rooms[name][:WORD]
+                    tensor.view(np.int64)[0] = _address(parts)
+                    self.lent[name] = parts, pending
+                else:
+                    pending.left -= 1
+                    if self.name == "rma" and len(parts) == 1 and type(parts[0]) is not Taken:
+                        tensor = np.frombuffer(parts[0], np.uint8)
+                    else:
+                        tensor = self.rooms[name][:sum([part.nbytes for part in parts])]
+                        self.copied += form(parts, tensor)
+                channel.counts[name] = number = following(number)
+                channel.tell(name, tensor, number)
+                channel.sent[name] += len(tensor) + channel.beside[1]
+            if not queue and name not in self.lent:
+                del self.leaving[name]
         return moved
 
-    def _come(self, peer, queue):
-        name, moved = self.into[peer], False
-        while queue and self.channel.next_has_come(name):
-            message, piece = queue[0], self.channel.wait_signal(name)
-            message.content[message.done:message.done + len(piece)] = piece
-            self.channel.release(name)
-            moved = self._went(queue, piece)
+    def _come(self) -> bool:
+        """Read what has come for those that wait; return whether there was any."""
+        channel, moved = self.channel, False
+        for name, queue in [*self.coming.items()]:
+            while queue and channel.has_come(name, number := self.due[name]):
+                moved, self.due[name], channel.counts[name] = True, following(number), number
+                (parts, pending), found = queue.popleft(), channel.tensor(name)
+                if type(parts) is list:
+                    apart(parts, found)
+                elif transfer(READ, self.pids[channel.slots[name].writer], _address(parts),
+                              int(found.view(np.int64)[0]), parts.nbytes, self.words):
+                    channel.sent[name] += parts.nbytes
+                else:
+                    channel.window.fail(f"rank {self.waiter.rank} lost sight of another rank's memory")
+                channel.give_back(name, number)
+                channel.sent[name] += channel.overhead[1]
+                pending.left -= 1
+            if not queue:
+                del self.coming[name]
         return moved
-
-    @staticmethod
-    def _went(queue, piece):
-        queue[0].went(piece)
-        if queue[0].through:
-            queue.popleft()
-        return True
 
 
 class ChannelPending:
-    """Messages under way, begun by ``ChannelMessages.start``; pending: those that MPI carries."""
+    """Messages under way, begun by ``ChannelMessages.start``. left: how many.  others: those that MPI carries."""
 
-    def __init__(self, transport: ChannelMessages, messages, pending, what: str, packed):
-        self.transport, self.messages, self.pending, self.what = transport, messages, pending, what
-        self.packed = packed
+    def __init__(self, transport: ChannelMessages, what: str):
+        self.transport, self.what, self.left, self.others = transport, what, 0, None
 
     def advance(self):
         self.transport.go_on()
-        self.pending.advance()
+        if self.others is not None:
+            self.others.advance()
 
     def wait(self):
         """Return when all has come and gone. Collective over the ranks concerned. Raises SilentPeer, Aborted."""
-        wait = Wait(self.transport.waiter, lambda: [m.peer for m in self.messages if not m.through], self.what, self)
-        while not all(message.through for message in self.messages):
-            if self.transport.go_on():
-                wait.progress()
-            else:
-                wait.pause()
-        self.pending.wait()
-        unpack(self.packed)
+        if self.left:
+            wait = Wait(self.transport.waiter, self._late, self.what, self)
+            while left := self.left:
+                wait.pause()  # which lets the channel go on
+                if self.left < left:
+                    wait.progress()
+        if self.others is not None:
+            self.others.wait()
+
+    def _late(self):
+        here, slots = self.transport, self.transport.channel.slots
+        out = [slots[name].reader for name, queue in here.leaving.items()
+               if any(pending is self for _, pending in [*queue, here.lent.get(name, (None, None))])]
+        return out + [slots[name].writer for name, queue in here.coming.items()
+                      if any(pending is self for _, pending in queue)]
+
+
+def _address(array) -> int:
+    return array.__array_interface__["data"][0]

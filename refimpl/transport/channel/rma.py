@@ -24,7 +24,7 @@ class RmaChannel(Channel):
 
     def make(self):
         ends = [0] * self.comm.size
-        self.signals, self.credits, self.spaces = {}, {}, {}
+        self.signals, self.credits, self.spaces, self.tensors = {}, {}, {}, {}
         for name, slot in self.slots.items():
             self.signals[name], self.credits[name] = ends[slot.reader], ends[slot.writer]
             ends[slot.reader] += 2 * WORD + aligned(slot.nbytes)
@@ -35,6 +35,9 @@ class RmaChannel(Channel):
             for rank, place in ((slot.reader, self.signals[name]), (slot.writer, self.credits[name])):
                 if rank == self.comm.rank:
                     self.memory[place:place + WORD].view(np.int64)[0] = self.first
+            if slot.reader == self.comm.rank:
+                tensor = self.memory[self.signals[name] + 2 * WORD:][:slot.nbytes]
+                self.tensors[name] = tensor.view(slot.dtype).reshape(slot.shape)
         self.window.Lock_all()
         self.flushes = Flushes(self.window, self.comm.waiter)
         self.comm.together(lambda: self._read(0) if ends[self.comm.rank] else None)
@@ -72,6 +75,9 @@ class RmaChannel(Channel):
         self.flush(reader, name)
         self._tell(reader, place, number, name)
 
+    def tell(self, name, tensor, number):
+        self.write(name, tensor, number)  # it is put from where it lies
+
     def space(self, name):
         if name not in self.spaces:
             self.spaces[name] = np.empty(self.slots[name].shape, self.slots[name].dtype)
@@ -86,10 +92,9 @@ class RmaChannel(Channel):
         self.flushes.flush(rank, name)
 
     def tensor(self, name):
-        slot, place = self.slots[name], self.signals[name]
         self.window.Sync()
-        whole = self.memory[place + 2 * WORD:][:slot.nbytes].view(slot.dtype).reshape(slot.shape)
-        return whole[:self.memory[place + WORD:][:WORD].view(np.int64)[0]] if slot.bounded else whole
+        whole, length = self.tensors[name], self.signals[name] + WORD
+        return whole[:self.memory[length:][:WORD].view(np.int64)[0]] if self.slots[name].bounded else whole
 
     def give_back(self, name, number):
         self._tell(self.slots[name].writer, self.credits[name], number, name)

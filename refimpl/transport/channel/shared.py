@@ -112,9 +112,14 @@ class SharedChannel(Channel):
         place = self.places[name]
         if place.bounded:
             place.array[:len(array)] = array
-            place.words[_LENGTH] = len(array)
         elif array is not place.array:
             place.array[...] = array
+        self.tell(name, array, number)
+
+    def tell(self, name, tensor, number):
+        place = self.places[name]
+        if place.bounded:
+            place.words[_LENGTH] = len(tensor)
         raise_flag(place.signal, number)
 
     def give_back(self, name, number):

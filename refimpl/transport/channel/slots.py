@@ -162,10 +162,6 @@ class Channel:
         while not self.sleep(name, number, is_done == self.has_come):
             wait.pause()
 
-    def next_has_come(self, name: str) -> bool:
-        """Return whether ``wait_signal`` need not wait."""
-        return self.has_come(name, following(self.counts[name]))
-
     def sleep(self, name: str, number: int, reads: bool) -> bool:
         """Wait a while where that is better than to poll; return ``has_come`` or, if not reads, ``is_free``."""
         return (self.has_come if reads else self.is_free)(name, number)
@@ -186,8 +182,12 @@ class Channel:
         """Write tensor ``number`` into the slot, then the signal."""
         raise NotImplementedError
 
+    def tell(self, name: str, tensor, number: int):
+        """Raise the signal of tensor ``number``, the first rows of ``space``; by rma, of any memory."""
+        raise NotImplementedError
+
     def space(self, name: str) -> np.ndarray:
-        """Return the memory of a static slot at its writer."""
+        """Return the memory of a slot at its writer."""
         raise NotImplementedError
 
     def has_come(self, name: str, number: int) -> bool:

@@ -9,9 +9,24 @@ from refimpl.transport import CollectiveError, Communicator
 from refimpl.transport.channel import choice
 from refimpl.transport.channel.choice import WAYS, over_channel
 from refimpl.transport.channel.messages import SLOT, ChannelMessages
+from refimpl.transport.packed import Taken, groups
 
 pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(3)]
-SIZES = (0, 1, 100, SLOT - 1, SLOT, SLOT + 1, 5 * SLOT, 3 * SLOT + 7)
+LONG = 9 * max(SLOT.values())
+
+
+def sizes_of(way):
+    """Bytes of messages: none, few, a slot's and about as many, several slots'."""
+    slot = SLOT[way]
+    return 0, 1, 100, slot - 1, slot, slot + 1, 5 * slot, 3 * slot + 7
+
+
+def moved(transport, sizes):
+    """Return the bytes that slots move, by the formulas of ``messages``. sizes: of tensors."""
+    way, slot, beside = transport.name, SLOT[transport.name], 8 if transport.name == "landing" else 24
+    long = {"landing": lambda n: 0, "rma": lambda n: n + beside * -(-n // slot),
+            "shared": lambda n: n + 8 + beside if transport.pids else 0}[way]
+    return sum(n + beside if n <= slot else long(n) for n in sizes)
 
 
 @pytest.fixture(params=WAYS)
@@ -25,17 +40,45 @@ def around(comm):
     return (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
 
 
-def test_messages_of_any_length_arrive_in_order_with_bytes_by_formula(opened):
-    (right, left), channel = around(opened), opened.host_transport.channel
-    out = [np.full(n, 10 * opened.rank + k, np.uint8) for k, n in enumerate(SIZES)]
-    into = [np.zeros(n, np.uint8) for n in SIZES]
-    opened.host_transport.start([(right, a) for a in out], [(left, a) for a in into], "a test").wait()
-    for k, (array, n) in enumerate(zip(into, SIZES)):
+@pytest.mark.parametrize("packed", [False, True])
+def test_messages_of_any_length_arrive_in_order_with_bytes_by_formula(opened, packed):
+    (right, left), transport = around(opened), opened.host_transport
+    sizes = sizes_of(transport.name)
+    out = [np.full(n, 10 * opened.rank + k, np.uint8) for k, n in enumerate(sizes)]
+    into = [np.zeros(n, np.uint8) for n in sizes]
+    transport.start([(right, a) for a in out], [(left, a) for a in into], "a test", packed).wait()
+    for k, (array, n) in enumerate(zip(into, sizes)):
         assert (array == 10 * left + k).all() and len(array) == n
-    beside = 8 if channel.way == "landing" else 24
+    tensors = ([sum(map(len, parts)) for _, parts in groups([(right, a) for a in out])] if packed else
+               [n for n in sizes if n <= SLOT[transport.name]])
     opened.meet()
-    sent = int(opened.gather_numbers([sum(channel.sent.values())], "bytes").sum())
-    assert sent == opened.size * sum(n + beside * (n // SLOT + 1) for n in SIZES)
+    sent = int(opened.gather_numbers([sum(transport.channel.sent.values())], "bytes").sum())
+    assert sent == opened.size * moved(transport, tensors)
+
+
+def test_only_small_arrays_that_lie_elsewhere_are_copied(opened):
+    """Rows are taken in the slot; long arrays are sent from where they lie, by rma all single arrays."""
+    (right, left), transport = around(opened), opened.host_transport
+    table, ids = np.arange(60.0).reshape(20, 3) + 100 * opened.rank, np.array([19, 0, 7, 7])
+    theirs = table + 100 * (left - opened.rank)
+    for sends, expected, copied in (
+            ([Taken(table, ids)], [theirs[ids]], 0),
+            ([table, Taken(table, ids), ids], [theirs, theirs[ids], ids], 2),
+            ([table], [theirs], int(transport.name != "rma")),
+            ([Taken(table, np.arange(20).repeat(300))], [theirs.repeat(300, axis=0)], 0),
+            ([np.full(LONG, opened.rank, np.uint8)], [np.full(LONG, left, np.uint8)], 0)):
+        into, before = [np.empty_like(array) for array in expected], transport.copied
+        opened.exchange([(right, a, {}) for a in sends], [(left, a, {}) for a in into], "a test", "rows")
+        assert all((a == b).all() for a, b in zip(into, expected)) and transport.copied - before == copied
+    with pytest.raises(IndexError, match="ids reach from -1 to 3, the table has 20 rows"):
+        Taken(table, np.array([3, -1]))
+
+
+def test_several_arrays_may_leave_as_one_message(opened):
+    right, left = around(opened)
+    into = np.full(9, -1)
+    opened.post([(right, [np.arange(3), np.arange(0), np.array([opened.rank])])], [(left, into)], "a test").wait()
+    assert into.tolist() == [0, 1, 2, left] + [-1] * 5
 
 
 def test_what_comes_may_be_shorter_than_its_array(opened):
@@ -48,8 +91,8 @@ def test_what_comes_may_be_shorter_than_its_array(opened):
 def test_messages_go_on_while_their_ranks_wait_for_others(opened):
     """No rank looks after its long message until all have met, and then after the later one first."""
     right, left = around(opened)
-    out, into = [np.full(9 * SLOT, k + opened.rank, np.uint8) for k in range(2)], np.zeros((2, 9 * SLOT), np.uint8)
-    pending = [opened.host_transport.start([(right, out[k])], [(left, into[k])], "a test") for k in range(2)]
+    out, into = [np.full(LONG, k + opened.rank, np.uint8) for k in range(2)], np.zeros((2, LONG), np.uint8)
+    pending = [opened.host_transport.start([(right, out[k])], [(left, into[k])], "a test", True) for k in range(2)]
     if opened.rank == 0:
         pending[1].wait()
     opened.meet()
