@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,11 +18,10 @@ from models import Variable
 from refimpl.collectives.simulation.network import Network
 from refimpl.gradients import leaves_of
 from refimpl.plain import hybrid
-from refimpl.plain.codecs import Integers, Rounded
-from refimpl.plain.level_codecs import QSGD, OneBit, TernGrad
-from refimpl.plain.power_sgd import compressed, first_q
-from refimpl.plain.residuals import MomentumCorrection, Residuals, clipped, dgc_ratio
-from refimpl.plain.sparse_codecs import AdaComp, Threshold, TopK
+from refimpl.plain.codecs import Rounded
+from refimpl.plain.encoded_steps import EncodedSteps
+from refimpl.plain.power_sgd import first_q
+from refimpl.plain.residuals import dgc_ratio
 from refimpl.plain.tree import add_up, cover, sum_on
 from refimpl.plan.codecs import codecs_of
 from refimpl.plan.plan import Placement, Plan
@@ -47,69 +47,39 @@ OF_DENSE = ("allreduce", "ps", "reduce-scatter", "overlap")
 """The ways that differ in what dense gradients do. The others differ in rows."""
 
 
-def plain_sum(kinds, name, step, gradients, residuals):
-    """In the place of ``form_nodes``: the sum of leaves, each encoded by itself, as the first node; others: nothing."""
-    rows = hasattr(gradients[0], "ids")
-    total = (integer_sum(gradients, name, step) if not rows and kinds["dense"].startswith("integers")
-             else fed_back_sum(kinds["dense"], gradients, name, step, residuals) if not rows and kinds["dense"] in FED_BACK
-             else rounded_sum(Rounded(kinds["sparse" if rows else "dense"]), gradients, rows))
-    nothing = RowGradient(total.ids[:0], total.rows[:0]) if rows else np.full_like(total, -0.0)
-    return {node: nothing if node[0] else total for node in cover(0, len(gradients))}
+NUMBERS = {"integers": 16, "qsgd": 7, "terngrad": 2.5, "threshold": 0.01, "adacomp": 20}
+"""Of the codecs above, as the conformance suite has them."""
 
 
-def drawn(gradient, step, name, microbatch):
-    return uniform(key_of(0, "codec", step, name, microbatch), gradient.size)
+class Sums(EncodedSteps):
+    """The sums of a dense variable's gradients, all microbatches on one rank: what the conformance suite divides."""
+
+    def __init__(self, kind, name, gradients):
+        codec, *numbers = kind.split(":")
+        low = codec == "powersgd"
+        q = first_q(uniform(key_of(Options().seed, "power sgd", name), gradients[0].shape[-1] * 2), 2) if low else None
+        super().__init__(SimpleNamespace(allgather=lambda mine: [mine]), SimpleNamespace(
+            codec=codec, number=NUMBERS.get(codec), size=gradients[0].size, units=1 if low else len(gradients),
+            momentum=0.9, clip=float(numbers[-1]) if numbers else None, q=q))
+
+    def codec(self, gradients):
+        if self.task.codec in ("topk", "dgc"):
+            ratio = dgc_ratio(0.1, self.done, self.task.codec == "dgc")
+            self.task.number = max(1, math.ceil(ratio * self.task.size))
+        return super().codec(gradients)
+
+    def mean(self, codec, messages):
+        return codec.decode(sum_on(1, messages, codec.merge))
 
 
-def integer_sum(gradients, name, step):
-    codec = Integers(16, len(gradients), max(np.abs(g).max(initial=0) for g in gradients))
-    messages = [codec.encode(g.reshape(-1), 0, drawn(g, step, name, v)) for v, g in enumerate(gradients)]
-    return codec.decode((sum(message for (message,) in messages),)).reshape(gradients[0].shape)
+def summed_rows(codec, gradients):
+    """Return the sum of row gradients, rounded at each node of the tree."""
+    def encoded(gradient):
+        rows = np.ascontiguousarray(gradient.rows)
+        return RowGradient(gradient.ids, codec.decode(codec.encode(rows.reshape(-1), 0, None)).reshape(rows.shape))
 
-
-FED_BACK = {"topk:0.1": lambda n: TopK(n, min(n, max(1, math.ceil(0.1 * n)))), "onebit": OneBit,
-            "qsgd:7": lambda n: QSGD(n, 7), "terngrad": TernGrad, "threshold:0.01": lambda n: Threshold(n, 0.01),
-            "adacomp:20": lambda n: AdaComp(n, 20), "powersgd:2": None, "dgc:0.1:1:0.05": None, "dgc:0.1:1:1e9": None}
-
-
-def fed_back_sum(kind, gradients, name, step, residuals):
-    gradients = [np.asarray(g) for g in gradients]
-    if kind == "powersgd:2":
-        return low_rank_sum(gradients, name, residuals)
-    if kind.startswith("dgc:0.1:1:"):
-        norm, n, dgc = float(kind.split(":")[-1]), gradients[0].size, residuals.kept.setdefault("dgc", MomentumCorrection())
-        codec = TopK(n, math.ceil(dgc_ratio(0.1, step, 1) * n))
-        messages = [dgc.encode(codec, (name, v), v, clipped(g.reshape(-1), norm, len(gradients))) for v, g in enumerate(gradients)]
-        return codec.decode(sum_on(1, messages, codec.merge)).reshape(gradients[0].shape)
-    codec = FED_BACK[kind](gradients[0].size)
-    messages = [residuals.encode(codec, name, v, g.reshape(-1), drawn(g, step, name, v))
-                for v, g in enumerate(gradients)]
-    return codec.decode(sum_on(1, messages, codec.merge)).reshape(gradients[0].shape)
-
-
-def low_rank_sum(gradients, name, residuals):
-    shape = gradients[0].shape
-    matrices = [g.reshape(-1, shape[-1]) + residuals.kept.get((name, v), np.float32(0)) for v, g in enumerate(gradients)]
-    if (q := residuals.kept.get(name)) is None:
-        q = first_q(uniform(key_of(Options().seed, "power sgd", name), shape[-1] * 2), 2)
-    total, residuals.kept[name], kept = compressed(matrices, q, lambda parts: sum_on(1, parts, np.add))
-    residuals.kept.update(((name, v), left_out) for v, left_out in enumerate(kept))
-    return total.reshape(shape)
-
-
-def rounded_sum(codec, gradients, rows):
-    def encoded(array):
-        return codec.decode(codec.encode(array.reshape(-1), 0, None)).reshape(array.shape)
-
-    def merge(left, right):
-        if not rows:
-            return encoded(left + right)
-        both = merge_rows(left, right)
-        return RowGradient(both.ids, encoded(both.rows))
-
-    leaves = [RowGradient(g.ids, encoded(np.ascontiguousarray(g.rows))) if rows else encoded(np.asarray(g))
-              for g in gradients]
-    return add_up(0, len(leaves), {(i, i + 1): leaf for i, leaf in enumerate(leaves)}, merge)
+    return add_up(0, len(gradients), {(v, v + 1): encoded(g) for v, g in enumerate(gradients)},
+                  lambda left, right: encoded(merge_rows(left, right)))
 
 
 @pytest.fixture
@@ -118,8 +88,9 @@ def plain(monkeypatch):
     form_nodes = hybrid.form_nodes
 
     def found(work, optimizer, kinds, **changes):
-        codecs = codecs_of(WORKS[work][0]().variables, kinds)
-        at_hand, residuals = iter(()), Residuals()
+        variables = WORKS[work][0]().variables
+        codecs = codecs_of(variables, kinds) | {v.name: "identity" for v in variables if not v.size}
+        at_hand, sums = iter(()), {}
 
         class Encoded(hybrid.Hybrid):
             def step(self):
@@ -131,7 +102,16 @@ def plain(monkeypatch):
             name, step = next(at_hand)
             if codecs[name] == "identity":
                 return form_nodes(first, gradients, add)
-            return plain_sum(kinds, name, step, gradients, residuals)
+            if hasattr(gradients[0], "ids"):
+                total = summed_rows(Rounded(kinds["sparse"]), gradients)
+                nothing = RowGradient(total.ids[:0], total.rows[:0])
+            else:
+                flat = {v: np.ravel(g) for v, g in enumerate(gradients)}
+                drawn = {v: uniform(key_of(0, "codec", step, name, v), g.size) for v, g in flat.items()}
+                sums[name] = sums.get(name) or Sums(kinds["dense"], name, gradients)
+                total = sums[name].step(flat, drawn)[2].reshape(gradients[0].shape)
+                nothing = np.full_like(total, -0.0)
+            return {node: nothing if node[0] else total for node in cover(0, len(gradients))}
 
         with monkeypatch.context() as patched:
             patched.setattr(hybrid, "form_nodes", nodes)
