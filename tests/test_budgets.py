@@ -21,7 +21,7 @@ BUDGETS = {
     "refimpl/collectives": 4889,
     "refimpl/conformance": 8587,
     "refimpl/enclosure": 1066,
-    "refimpl/experiments": 7489,
+    "refimpl/experiments": 7481,
     "refimpl/gradients": 1226,
     "refimpl/jax": 1105,
     "refimpl/notebook": 1812,

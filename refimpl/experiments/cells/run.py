@@ -23,25 +23,18 @@ PROFILED_STEPS = 2
 class Runner:
     """Runs cells and keeps their results as files. Local: the parent of all jobs.
 
-    directory: where results, profiles and measured networks lie.  module: what each rank of a job runs.
-    sources: what the numbers of its cells come from, beside SOURCES.  any_version: take results of other code, too.
-    say: shows people what goes on.  warm_up: cells to run before the first others.
+    output: where results, profiles and measured networks lie, a directory that is made.  module: what each rank of a
+    job runs.  sources: what the numbers of its cells come from, beside SOURCES.  any_version: take results of other
+    code, too.  warm_up: cells to run before the first others.  say: shows people what goes on; None: on stderr.
+    Raises ClusterError ``on_cluster`` where this machine cannot emulate one, ValueError for no such directory.
     """
 
-    @classmethod
-    def open(cls, output, module: str, sources, any_version: bool, warm_up=(), on_cluster: bool = True) -> "Runner":
-        """Make the directory; return a runner that reports its progress on stderr. Local.
-
-        Raises ClusterError where this machine cannot emulate a cluster, if it must; ValueError for a directory that
-        cannot be made.
-        """
+    def __init__(self, output, module: str, sources: tuple[str, ...] = (), any_version: bool = False, warm_up=(),
+                 on_cluster: bool = False, say: Callable[[str], None] | None = None):
         if on_cluster and (problem := missing()):
             raise ClusterError(problem)
-        return cls(opened(output), module, sources, any_version, partial(print, file=sys.stderr, flush=True), warm_up)
-
-    def __init__(self, directory: Path, module: str, sources: tuple[str, ...] = (), any_version: bool = False,
-                 say: Callable[[str], None] = print, warm_up=()):
-        self.directory, self.module, self.say = Path(directory).resolve(), module, say
+        self.directory, self.module = opened(output).resolve(), module
+        self.say = say or partial(print, file=sys.stderr, flush=True)
         self.warm_up, self.code = list(warm_up), code_version(sources=(*SOURCES, *sources))
         self.version = None if any_version else self.code
         self.failed: list[str] = []
@@ -104,7 +97,6 @@ class Runner:
     def _job(self, cells) -> Path:
         """Write what the ranks are to do."""
         path = self.directory / "job.json"
-        self.directory.mkdir(parents=True, exist_ok=True)
         profiles = {c.workload.name: str(self.directory / "profiles" / c.workload.name) for c in cells}
         write_json(path, {"cells": [c.to_json() for c in cells], "profiles": profiles, "version": self.code,
                           "directory": str(self.directory)})

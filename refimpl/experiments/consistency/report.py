@@ -52,7 +52,7 @@ def run_experiment(output, quick: bool = False, any_version: bool = False) -> tu
 
     Raises ClusterError where this machine cannot emulate a cluster, ValueError for a directory that cannot be made.
     """
-    runner = Runner.open(output, "refimpl.experiments.consistency.job", SOURCES, any_version)
+    runner = Runner(output, "refimpl.experiments.consistency.job", SOURCES, any_version, on_cluster=True)
     first = replayed_cells(quick, 1.0)[0]
     alone = runner.profile(REPLAYED, first.ranks).mean_seconds
     slowdown = slowdown_of(REPLAYED, first.rate, alone)

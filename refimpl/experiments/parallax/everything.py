@@ -40,8 +40,8 @@ def run_experiments(output, names, quick: bool = False, compute: str | None = No
     """
     if unknown := set(names) - set(EXPERIMENTS):
         raise ValueError(f"no experiment {', '.join(sorted(unknown))}; there are {', '.join(EXPERIMENTS)}")
-    runner = Runner.open(output, "refimpl.experiments.parallax.job", SOURCES, any_version, WARM_UP,
-                         bool(set(names) - SIMULATED))
+    runner = Runner(output, "refimpl.experiments.parallax.job", SOURCES, any_version, WARM_UP,
+                    bool(set(names) - SIMULATED))
     context = Context(runner, quick, compute, microbatches=8 if quick else 48)
     studies = {name: partial(_study, name, context) for name in EXPERIMENTS}
     report, findings = run_studies(runner.directory, studies, names, partial(head, context), partial(foot, context),

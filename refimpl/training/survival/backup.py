@@ -21,7 +21,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from refimpl.server import Holding, ReducedGradient, Shard
-from refimpl.training.survival.decisions import partner_of
+from refimpl.training.survival.decisions import partner_of, ranges_told
 from refimpl.training.survival.undo import arrays_of
 from refimpl.transport import Communicator
 from refimpl.transport.waiting import keep_for_ever
@@ -51,8 +51,7 @@ class Part(NamedTuple):
 
     def told(self) -> list:
         """Return what another rank must know of it to keep a copy: JSON. Local."""
-        rows = None if self.rows is None else [[r.start, r.stop, r.step] for r in self.rows]
-        return [self.name, rows, self.sparse,
+        return [self.name, ranges_told(self.rows), self.sparse,
                 [[slot, array.shape, array.dtype.str] for slot, array in self.arrays.items()]]
 
     @classmethod

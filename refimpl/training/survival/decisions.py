@@ -54,6 +54,11 @@ def rows_of(ranges: list[range] | None, rows: int) -> np.ndarray:
     return np.concatenate([np.empty(0, np.int64), *(np.arange(r.start, r.stop, r.step) for r in ranges)])
 
 
+def ranges_told(ranges: list[range] | None) -> list | None:
+    """Return ranges of rows as JSON; None stays None. Local."""
+    return None if ranges is None else [[r.start, r.stop, r.step] for r in ranges]
+
+
 def givers(rows: int, held: list[np.ndarray], wanted: list[np.ndarray]) -> list[np.ndarray]:
     """Return, for each rank and each row that it wants, the rank that has it; -1: no rank has it. Local.
 

@@ -13,7 +13,7 @@ from safetensors.numpy import load
 
 from refimpl.training.run.whole import key_of_array
 from refimpl.training.survival.backup import Part
-from refimpl.training.survival.decisions import givers, rows_of
+from refimpl.training.survival.decisions import givers, ranges_told, rows_of
 
 PHASE = "recover"
 
@@ -51,8 +51,8 @@ class Memory:
         comm, variables = parameters.comm, parameters.variables
         held = {v.name: [part for part in self.parts if part.name == v.name] for v in variables}
         told = comm.share_text(json.dumps([[states.size for states in self.states], {v.name: [
-            [_told(part.rows) for part in held[v.name]],
-            [_told(kept.rows) for kept in parameters.exchange_of[v.name].kept(v.name)]] for v in variables}]))
+            [ranges_told(part.rows) for part in held[v.name]],
+            [ranges_told(kept.rows) for kept in parameters.exchange_of[v.name].kept(v.name)]] for v in variables}]))
         sizes, told = zip(*map(json.loads, told))
         ways = {v.name: _Ways(comm, v, *zip(*(theirs[v.name] for theirs in told))) for v in variables}
         states = self._states(comm, sizes)
@@ -77,10 +77,6 @@ class Memory:
         for states in [*self.states, *(box for _, box in boxes)]:
             found |= load(states.tobytes()) if states.size else {}
         return found
-
-
-def _told(rows) -> list | None:
-    return None if rows is None else [[r.start, r.stop, r.step] for r in rows]
 
 
 class _Ways:
