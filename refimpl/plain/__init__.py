@@ -6,6 +6,7 @@ Read them in this order:
     rows           sums of row gradients
     messages       messages between ranks, with their bytes counted
     ring           the classic allreduce          allreduce   the allreduce that adds in tree order
+    hierarchical   an allreduce within each machine and between the machines
     schedule       an allreduce as data, proved before it runs
     channel        tensors written straight into the memory of the rank that needs them
     tree_packing   trees that use all links of a machine at once, whatever their rates
@@ -13,10 +14,12 @@ Read them in this order:
     replicas       the alternative: every rank keeps everything, row gradients go to all ranks
     reduce_scatter an allreduce in two halves with the optimizer between them: each rank updates its own rows
     aggregation    the ranks of a machine merge their pulls and pushes
+    hot_rows       every rank keeps a copy of the rows that all ranks need in every step
     cost_table     the bytes of each of these ways
     sums, updates  add up given gradients, and update values with them; each decision is a method
     bags           the row gradients of look-ups that are pooled
     worker, optimizers, clipping, hybrid     a whole training     optimizers_elsewhere   of other frameworks
+    checkpoint     a training resumes on any other number of ranks
     layerwise      large batches: LARS, LAMB, and momentum while the learning rate rises
     search         the number of partitions into which a table on the server is cut
     agreement      all ranks go on, or all stop with the same message; no rank waits for ever

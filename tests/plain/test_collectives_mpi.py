@@ -6,10 +6,12 @@ import pytest
 from refimpl.collectives import make_schedule
 from refimpl.collectives.running import run
 from refimpl.plain.allreduce import allreduce
+from refimpl.plain.hierarchical import Hierarchy
 from refimpl.plain.messages import Messages
 from refimpl.plain.ring import ring_allreduce
 from refimpl.plain.tree import add_up, form_nodes, microbatches_of
 from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(2, 3)]
 LENGTHS = (0, 1, 2, 7, 12, 1001)
@@ -20,10 +22,10 @@ def gradients(microbatches, length, dtype):
     return (np.random.default_rng(length).standard_normal((microbatches, length)) * 1000).astype(dtype)
 
 
-def fast(comm, name, nodes, microbatches):
+def fast(comm, name, nodes, microbatches, **options):
     """Return the sum by a fast schedule, and the bytes that this rank sent."""
     communicator = Communicator.of(comm)
-    total = run(make_schedule(name, comm.size, microbatches), communicator, [array.copy() for array in nodes])
+    total = run(make_schedule(name, comm.size, microbatches, **options), communicator, [array.copy() for array in nodes])
     return total, communicator.ledger.total("sent")
 
 
@@ -49,6 +51,21 @@ def test_allreduce_is_the_fast_direct(comm, microbatches, dtype):
         assert total.dtype == dtype
         assert total.tobytes() == expected.tobytes() == add_up(0, microbatches, leaves, np.add).tobytes()
         assert messages.sent["allreduce"] == bytes_sent
+
+
+@pytest.mark.ranks(3, 4)
+@pytest.mark.parametrize("microbatches", [1, 3, 8, 13])
+def test_hierarchical_is_the_fast_one(comm, microbatches):
+    """On one machine, on machines of two ranks, and on machines of one."""
+    for each, length in ((each, length) for each in (1, 2, comm.size) if comm.size % each == 0 for length in LENGTHS):
+        hierarchy, values = Hierarchy(comm, each), gradients(microbatches, length, "float32")
+        start, stop = microbatches_of(comm.rank, comm.size, microbatches)
+        nodes = list(form_nodes(start, values[start:stop], np.add).values())
+        total = hierarchy.allreduce(np.array(nodes, np.float32).reshape(len(nodes), length), microbatches)
+        expected, bytes_sent = fast(comm, "hierarchical", nodes or [np.zeros(length, "float32")], microbatches,
+                                    machines=in_blocks(comm.size, each))
+        assert total.tobytes() == expected.tobytes()
+        assert sum((hierarchy.within.sent + hierarchy.across.sent).values()) == bytes_sent
 
 
 @pytest.mark.mpi(min_size=3)

@@ -4,9 +4,11 @@ import re
 from fractions import Fraction
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 from models.recipe import build, recipe_of
+from refimpl.plain import checkpoint
 from refimpl.training.options import Options
 from refimpl.training.session import train
 
@@ -91,6 +93,34 @@ def test_aggregation(comm, shown):
     assert sum(bytes_of[1]) < sum(bytes_of[0]) or comm.size < 3
     if comm.size == 4:
         assert bytes_of == [[64] * 4, [32] * 4]
+
+
+def test_hot_rows(comm, shown):
+    lines = shown("hot_rows")
+    sums = [{*re.findall("'(1+0*)'", line)} for line in lines]
+    assert set().union(*sums[:comm.size]) == set().union(*sums[comm.size:]) == {
+        ones(comm.size), *("1" + "0" * rank for rank in range(comm.size))}
+    bytes_of = [sum(int(line.split()[-2]) for line in part) for part in (lines[:comm.size], lines[comm.size:])]
+    assert bytes_of[1] < 0.8 * bytes_of[0] or comm.size == 1
+
+
+@pytest.mark.mpi(min_size=2)
+def test_hierarchical(comm, shown):
+    lines = shown("hierarchical")
+    assert {line.partition("sum ")[2] for line in lines} == {"8cb15bbf222e6abe9fd57b40…"}
+    if comm.size == 4:
+        assert all("sent 72 B to other machines, 0 B within" in line for line in lines[:4])
+        assert all("sent 24 B to other machines, 48 B within" in line for line in lines[4:])
+
+
+def test_checkpoint(comm, shown, monkeypatch):
+    """Resumed on other ranks the hash is that of a training without a break; with parts in other places it is another."""
+    recipe, chosen = recipe_of("lm", {"steps": 4, "rate_steps": 4})
+    whole = train(*build(recipe, 0)[:2], options=Options(**chosen), comm=comm).parameters_sha256
+    assert {line.split()[-1] for line in shown("checkpoint")} == {whole}
+    if comm.size == 3:
+        monkeypatch.setattr(checkpoint, "places", lambda rank, strategy, part: np.arange(part.size)[::-1])
+        assert {line.split()[-1] for line in shown("checkpoint")} > {whole}
 
 
 def test_agreement(comm, capfd):

@@ -11,6 +11,7 @@ from kernels.rows.definition import merge_rows
 from models import Uniform, Variable
 from refimpl.plain.aggregation import LocalAggregation
 from refimpl.plain.dense_server import DenseServer
+from refimpl.plain.hot_rows import HotRows
 from refimpl.plain.messages import Messages
 from refimpl.plain.reduce_scatter import ReduceScatter
 from refimpl.plain.replicas import GatheredRows, Replica
@@ -18,6 +19,7 @@ from refimpl.plain.server import Server
 from refimpl.plain.tree import form_nodes, microbatches_of, nodes_by_rank
 from refimpl.plan import make_plan
 from refimpl.plan.cost import predict_step
+from refimpl.strategies.hot_rows import with_hot_rows
 from refimpl.transport.machines import in_blocks
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
@@ -47,8 +49,9 @@ def wanted(ranks, rank, sets):
 
 def predicted(comm, variable, architecture, sets, **options):
     """Return {(phase, kind): bytes sent} of this rank, as a fast plan has them."""
-    crossing = options.pop("crossing", False)
+    crossing, hot = options.pop("crossing", False), options.pop("hot", 0)
     plan = make_plan([variable], architecture, comm.size, len(sets), scheme="interleaved", allreduce="direct", **options)
+    plan = with_hot_rows(plan, {variable.name: hot}) if hot else plan
     pulled = {"rows": [wanted(comm.size, r, sets) for r in range(comm.size)]}
     pushed = {"rows": [[np.unique(np.concatenate(sets[start:stop])) for start, stop in nodes]
                        for nodes in nodes_by_rank(comm.size, len(sets))]}
@@ -117,6 +120,23 @@ def test_dense(comm, kind, architecture, options, microbatches):
     assert set(total.ravel().tolist()) <= {sum(4.0**v for v in range(microbatches))}
     assert counted(messages) == predicted(comm, DENSE, architecture, touched(microbatches),
                                           machines=in_blocks(comm.size, 1), **options)
+
+
+@pytest.mark.parametrize("microbatches, hot", [(1, 1), (6, 7), (8, 23)])
+def test_hot_rows(comm, microbatches, hot):
+    """The server's values and sums, to the bit, and the fast plan's bytes."""
+    sets, messages = touched(microbatches), Messages(comm)
+    table, rows = HotRows(messages, ROWS, 0, microbatches, hot), wanted(comm.size, comm.rank, sets)
+    assert table.pull(rows).tobytes() == ROWS.initial_value(0)[rows].tobytes()
+    nodes = gradient_nodes(comm.size, comm.rank, sets, lambda v: -0.0 if v == 1 else np.sqrt(2 + v))
+    places, total = table.push(nodes)
+    assert counted(messages) == predicted(comm, ROWS, "ps", sets, machines=in_blocks(comm.size, 1), hot=hot)
+    served = Server(Messages(comm), ROWS, 0, microbatches)
+    own = np.append(np.arange(hot), hot + table.server.own)[places]
+    sums = {row: part.tobytes() for row, part in zip(own.tolist(), total)}
+    for every in comm.allgather({int(served.own[place]): part.tobytes() for place, part in zip(*served.push(nodes))}):
+        assert {row: part for row, part in every.items() if row < hot or row in sums}.items() <= sums.items()
+    assert set(sums) <= set(np.unique(np.concatenate(sets)).tolist())
 
 
 @pytest.mark.parametrize("microbatches, each", [(2, 1), (3, 2), (6, 3), (8, 2)])
