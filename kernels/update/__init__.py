@@ -108,7 +108,7 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
     optimizer, slots = _optimizer(name), _slots(name, parameter, state)
     _check_alike(parameter, gradient, "gradient", parameter.shape)
     known, arrays = _options(name, step, options), (parameter, *slots, gradient)
-    whole = all(a.flags.c_contiguous for a in arrays)
+    whole = all([a.flags.c_contiguous for a in arrays])
     if whole and is_float_numpy(*arrays):
         *arrays, gradient = (a.reshape(1, -1) for a in arrays)
         optimizer.fast(*arrays, ONLY_ROW, gradient, *_numbers(optimizer, parameter, rate, known, scale, decay))

@@ -34,5 +34,5 @@ class ExactSum:
 
     def value(self) -> float:
         """Return the sum rounded once to float64 (to nearest even)."""
-        total = sum(int(d) << (DIGIT * i) for i, d in enumerate(self.digits))
+        total = sum([d << (DIGIT * i) for i, d in enumerate(self.digits.tolist()) if d])
         return float(Fraction(total) * Fraction(2) ** LOWEST)

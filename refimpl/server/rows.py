@@ -39,6 +39,7 @@ class RowServer:
         for name, parts in partitionings.items():
             each = partitions_a_round(parts, row_bytes(shards[name].variable))
             self.edges[name] = [round_edges(parts, owner, each) for owner in range(comm.size)]
+        self.rounds = {name: max(map(len, edges)) - 1 for name, edges in self.edges.items()}
 
     def pull(self, needs: dict, phase: str = "pull") -> dict:
         """Return name -> (k, d), the current values of rows. needs: name -> (k,) int64, sorted, unique."""
@@ -146,7 +147,7 @@ class RowServer:
 
     def _rounds(self, names) -> range:
         """The number of rounds in an exchange of some variables: that of the owner with the most rounds."""
-        return range(max((len(edges) - 1 for name in names for edges in self.edges[name]), default=0))
+        return range(max([self.rounds[name] for name in names], default=0))
 
     def _cut_by_owner(self, name, route) -> dict[int, list[slice]]:
         """owner -> the slice of a route in each round, for the owners whose client this rank is."""

@@ -56,7 +56,7 @@ class ReplicatedRows(Replicas):
         self.nodes = [cover(leaves_of(r, comm.size, plan.microbatches)) for r in range(comm.size)]
 
     def pull(self, needs, phase="pull"):
-        return {name: take_rows(shard.values, needs[name]) for name, shard in self.shards.items() if name in needs}
+        return {name: take_rows(self.shards[name].values, ids) for name, ids in needs.items() if name in self.shards}
 
 
 class GatheredRowsExchange(ReplicatedRows, of=GatheredRows):
