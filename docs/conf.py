@@ -14,7 +14,8 @@ about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 project = about["project"]["name"]
 extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "sphinx_codeautolink", "sphinx.ext.mathjax",
-              "sphinx.ext.viewcode", "autoapi.extension", "contents", "docstrings", "files", "public", "slides"]
+              "sphinx.ext.viewcode", "autoapi.extension", "contents", "docstrings", "files", "public", "slides",
+              "snippets"]
 templates_path = [str(HERE / "templates" / "html")]
 exclude_patterns = ["docs/site/templates", "notebooks/instructor", "**/.ipynb_checkpoints"]
 suppress_warnings = ["autoapi.python_import_resolution",  # a constant handed on: it is not shown
@@ -50,10 +51,10 @@ python_maximum_signature_line_length = 100
 html_theme = "pydata_sphinx_theme"
 html_title = project
 html_favicon = html_logo = str(HERE / "icon.svg")
-html_static_path = [str(HERE / "style.css"), str(HERE / "tree.svg"), str(mathjax)]
-html_css_files = ["style.css"]
+html_static_path = [str(HERE / "style.css"), str(HERE / "search.js"), str(HERE / "tree.svg"), str(mathjax)]
+html_css_files, html_js_files = ["style.css"], ["search.js"]
 html_show_sourcelink = html_show_sphinx = html_copy_source = False
-html_show_search_summary = False  # it would be fetched, which browsers refuse to pages of a folder
+html_show_search_summary = False  # it would be fetched, which browsers refuse to pages of a folder: see snippets
 html_search_scorer = str(HERE / "scorer.js")
 html_sidebars = {"**": ["sidebar-nav-bs"], "index": []}
 repository = contents.published()  # "": then no button leads to Binder

@@ -55,6 +55,10 @@ def test_every_page_is_in_one_group_of_guides():
     assert sorted(named) == sorted(pages)
 
 
+def test_no_page_begins_with_code():
+    assert not [path.name for group in contents.GUIDES for path in contents.guides(group) if "```" in contents.card(path)]
+
+
 def test_the_command_line_has_every_command_and_option_in_tables_of_two_columns():
     text = commands.markdown()
     assert {"## train", "### conformance run", "### collectives trees"} <= set(text.splitlines())

@@ -1,4 +1,4 @@
-"""What a search finds first, and where it looks, in a folder that is opened without a server."""
+"""What a search finds first, what it shows of it, and where it looks, in a folder that is opened without a server."""
 
 import json
 import re
@@ -33,6 +33,41 @@ def found(browser, site, words: str) -> list[str]:
 def test_the_page_is_among_the_first(browser, site, words, pages):
     first = 1 if any("#" in page for page in pages) else 5
     assert pages & set(found(browser, site, words)[:first]), found(browser, site, words)[:8]
+
+
+@pytest.mark.parametrize(
+    "words", ["allreduce", "gradient", "rank", "server", "codec", "staleness", "checkpoint", "plan"])
+def test_names_do_not_bury_lessons_and_guides(browser, site, words):
+    first = found(browser, site, words)[:10]
+    assert sum(not page.startswith("reference/") for page in first) >= 7, first
+
+
+def snippets(page, place: str) -> list[str | None]:
+    """Return what stands under each result, best first; None where nothing does."""
+    page.wait_for_selector(f"{place} h2:text('Search Results')")
+    page.wait_for_selector(f"{place} li p.snippet")
+    return page.eval_on_selector_all(f"{place} li", "all => all.map(li => li.querySelector('p')?.textContent ?? null)")
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    ("bandwidth-optimal", "bandwidth-optimal"), ("rows are interleaved", "interleaved"), ("error feedback", "feedback"),
+    ("aggregate_rows", "Sum the rows that share an id")])
+def test_each_result_shows_where_its_words_stand(browser, site, words, said):
+    page = browser.new_page()
+    page.goto(f"{(site / 'search.html').as_uri()}?q={quote_plus(words)}")
+    first = snippets(page, "#search-results")[:6]
+    page.close()
+    assert all(first) and max(map(len, first)) < 220 and any(said in text for text in first), first
+
+
+def test_results_show_it_while_one_types_on_any_page(browser, site):
+    page = browser.new_page()
+    page.goto((site / "docs" / "plan.html").as_uri())
+    page.keyboard.press("Control+k")
+    page.keyboard.type("staleness")
+    first = snippets(page, "dialog")[0]
+    page.close()
+    assert "updates that a gradient has missed" in first or "stale" in first, first
 
 
 def test_what_is_nowhere_is_not_found(browser, site):
