@@ -14,8 +14,8 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6302,
-    "models": 6105,
+    "kernels": 6311,
+    "models": 6115,
     "refimpl/*.py": 194,
     "refimpl/cli": 2675,
     "refimpl/collectives": 4889,

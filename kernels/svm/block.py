@@ -6,6 +6,15 @@ from kernels.compiled import compiled, inlined
 from kernels.svm.fast import GROWS, LEAST_CURVATURE, SHRINKS, state_of
 
 
+@compiled
+def keep_related(between, before, found, places):
+    """Copy K of samples that stay in the block: from ``before`` in ``between`` to ``places`` in ``found``."""
+    for a in range(len(before)):
+        old, new = between[before[a]], found[places[a]]
+        for b in range(len(before)):
+            new[places[b]] = old[before[b]]
+
+
 @compiled(fastmath={"nnan", "nsz"})
 def change_block(between, errors, y, alpha, c, second, gap, limit):
     """Change ``alpha`` pair by pair until the gap among these samples is at most ``gap``. Return the number of changes.

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from kernels.svm.block import change_block
+from kernels.svm.block import change_block, keep_related
 from models.svm.solver import BLOCK_ROWS, Solver
 
 STEPS = 100
@@ -21,57 +21,62 @@ CLOSE = 0.1
 class BlockSolver(Solver):
     """A ``Solver`` that changes the ``options.block`` samples at each end of the gap in a round, and those of before.
 
-    kept: number -> error of the block's samples, the newest first. One that is eliminated stays until it is pushed out;
-    the reconstruction at the end corrects its error on its own rank.
-    members, between: the samples of the last round, rising, and K of each two.
+    A sample that is eliminated stays in the block until it is pushed out; the reconstruction at the end corrects its
+    error on its own rank.
+    between: K of each two samples of the last round, in the order of their numbers.  where: (n,), the places of these
+    samples there; -1: not there.
     """
 
     def __init__(self, rows, labels, kernel, options, ranks=None):
         super().__init__(rows, labels, kernel, options, ranks)
-        self.members, self.between, self.kept = np.empty(0, np.int64), np.empty((0, 0)), {}
+        self.most = min(BLOCK_ROWS * options.block, len(labels))
+        self.where, self.between = np.full(len(labels), -1), np.empty((0, 0))
+        self.memory = np.empty(self.most**2), np.empty(self.most**2)  # for ``between`` of this round and the last one
         self.ahead = 0  # a block is large enough for one pass over the features
 
     def _descend(self):
-        self.kept, most = {}, min(BLOCK_ROWS * self.options.block, len(self.alpha))
+        kept, errors = np.empty(0, np.int64), np.empty(0)  # the block's samples, the newest first
         while True:
-            ends = self._nearest(self.options.block)
-            up, low = ends[0][0][0], -ends[1][0][0]
+            (least, first), (most, last) = self._nearest(self.options.block)
+            up, low = least[0], -most[0]
             if low - up <= 2 * self.options.tolerance:
                 return
             self._eliminate(up, low)
-            fresh = {n: error for error, n in ends[0] if error < low}
-            fresh |= {n: -error for error, n in ends[1] if -error > up}
-            old = [(n, error) for n, error in self.kept.items() if n not in fresh]
-            self.kept = dict([*fresh.items(), *old][:most])
-            members = np.array(sorted(self.kept))
+            kept = np.concatenate([first[least < low], last[-most > up], kept])
+            newest = np.sort(np.unique(kept, return_index=True)[1])[:self.most]
+            errors = np.concatenate([least[least < low], -most[-most > up], errors])[newest]
+            kept = kept[newest]
+            order = np.argsort(kept)
+            members = kept[order]
             self._need(members)
             self._relate(members)
             began = time.process_time()
-            errors, weights, steps = self._inside(members, low - up)
+            errors[order], weights, steps = self._inside(members, errors[order], low - up)
             self.alone += time.process_time() - began
             self._change(members, weights)
-            self.kept.update(zip(members.tolist(), errors.tolist()))
             self.iterations += steps
 
     def _relate(self, members):
         """Get K between all members from the owners of new ones, who have it in their columns of the rows. Collective.
         """
-        known = np.isin(members, self.members)
-        before = np.searchsorted(self.members, members[known])
-        between = np.empty((len(members), len(members)))
-        between[np.ix_(known, known)] = self.between[np.ix_(before, before)]
-        if not known.all():
-            columns = self.traffic.columns(members[~known], len(members), lambda own: self.cache.columns(
+        before, count = self.where[members], len(members)
+        known, fresh = np.flatnonzero(before >= 0), np.flatnonzero(before < 0)
+        self.memory = self.memory[::-1]
+        between = self.memory[0][:count**2].reshape(count, count)
+        keep_related(self.between, before[known], between, known)
+        if len(fresh):
+            columns = self.traffic.columns(members[fresh], count, lambda own: self.cache.columns(
                 members, self.samples.place[own // self.ranks.size]))
-            between[~known], between[:, ~known] = columns, columns.T
-        self.members, self.between = members, between
+            between[fresh], between[:, fresh] = columns, columns.T
+        self.where[:] = -1
+        self.where[members], self.between = np.arange(count), between
 
-    def _inside(self, members, gap):
+    def _inside(self, members, errors, gap):
         """Close most of the gap among the members; return their errors, their weights, and the number of changes."""
-        alpha, errors = self.alpha[members], np.array([self.kept[n] for n in members.tolist()])
+        alpha = self.alpha[members]
         steps = change_block(self.between, errors, self.labels[members], alpha, self.options.c,
-                                  self.options.selection == "second", max(2 * self.options.tolerance, CLOSE * gap),
-                                  STEPS * len(members))
+                             self.options.selection == "second", max(2 * self.options.tolerance, CLOSE * gap),
+                             STEPS * len(members))
         return errors, alpha, steps
 
     def _change(self, members, weights):

@@ -94,7 +94,8 @@ def train_classifier(rows, labels, kernel: KernelFunction, options: SvmOptions, 
     machines, solvers = [], []
     for a, b in combinations(range(len(classes)), 2):
         chosen = np.flatnonzero((place == a) | (place == b))
-        solver = Chosen(rows[chosen], np.where(place[chosen] == b, 1, -1), kernel, options, ranks)
+        samples = rows[chosen] if len(classes) > 2 else rows
+        solver = Chosen(samples, np.where(place[chosen] == b, 1, -1), kernel, options, ranks)
         bias, supports = solver.train(), np.flatnonzero(solver.alpha)
         coefficients = solver.alpha[supports] * solver.labels[supports]
         machines.append(PairMachine(rows[chosen[supports]], coefficients, float(bias)))

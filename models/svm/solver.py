@@ -185,13 +185,13 @@ class Solver:
         """Put the rows of samples into the cache; if one is missing, also rows that will be needed soon. Collective."""
         missing = self.cache.touch(np.asarray(numbers)).tolist()
         if missing:
-            soon = [n for end in self._nearest(self.ahead, True) for _, n in end] if self.ahead else []
+            soon = [n for _, end in self._nearest(self.ahead, True) for n in end.tolist()] if self.ahead else []
             missing = [n for n in dict.fromkeys(soon) if n not in missing] + missing  # the last one is evicted last
             vectors = self.traffic.features(missing, self.samples.vector)
             self.cache.put(missing, [vectors[n] for n in missing])
 
     def _nearest(self, count, outside=False):
-        """Return [(F, number)] and [(-F, number)] of the samples nearest to both ends of the gap, sorted. Collective.
+        """Return (F, numbers) and (-F, numbers) of the samples nearest to both ends of the gap, sorted. Collective.
 
         count: at most so many of each.  outside: only samples outside the cache.
         """
@@ -206,8 +206,12 @@ class Solver:
             order = np.lexsort([s.ids[places], errors])[:count]
             offered[side, :len(order), 0], offered[side, :len(order), 1] = errors[order], s.ids[places[order]]
         found = self.traffic.gather(offered)
-        ends = (sorted(map(tuple, found[:, side].reshape(-1, 2).tolist()))[:count] for side in (0, 1))
-        return [[(error, int(n)) for error, n in end if n < np.inf] for end in ends]
+        ends = []
+        for errors, numbers in found.transpose(1, 3, 0, 2).reshape(2, 2, -1):
+            order = np.lexsort([numbers, errors])[:count]
+            order = order[numbers[order] < np.inf]
+            ends.append((errors[order], numbers[order].astype(np.int64)))
+        return ends
 
     def _improve(self, up, i, low, j):
         """Move α y from sample j to sample i as far as it helps and both weights stay in [0, c]."""

@@ -50,9 +50,9 @@ def _training(parser):
                        help="iterations between two eliminations (default: half the samples, at least 1000)")
     parser.add_argument("--cache", type=whole(), default=200, metavar="MB",
                        help="memory on each rank for kernel rows, in megabytes (default 200)")
-    parser.add_argument("--block", type=whole(), default=32, metavar="P",
+    parser.add_argument("--block", type=whole(), default=64, metavar="P",
                        help="in one round change the P samples at each end that violate the optimality condition most; "
-                            "more samples, fewer rounds; 1: one pair (default 32)")
+                            "more samples, fewer rounds; 1: one pair (default 64)")
 
 
 def _samples(parser):

@@ -23,7 +23,7 @@ class SVC(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(self, C=1.0, kernel="rbf", degree=3, gamma="scale", coef0=0.0, tol=1e-3, cache_size=200,
-                 selection="second", elimination="multi", period=None, block=32, comm=None):
+                 selection="second", elimination="multi", period=None, block=64, comm=None):
         self.C, self.kernel, self.degree, self.gamma, self.coef0 = C, kernel, degree, gamma, coef0
         self.tol, self.cache_size, self.comm = tol, cache_size, comm
         self.selection, self.elimination, self.period, self.block = selection, elimination, period, block

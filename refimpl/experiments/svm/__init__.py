@@ -19,7 +19,7 @@ the parallel one without elimination. Here the same heuristics are counted, besi
 pairs by second order, a cache of kernel rows, and blocks of samples in a round.
 """
 BASE = "first order, no elimination, two rows kept"
-OURS = "blocks of 32"
+OURS = "blocks of 64"
 
 
 def rules(count: int, c: float) -> dict[str, SvmOptions]:
@@ -37,4 +37,4 @@ def rules(count: int, c: float) -> dict[str, SvmOptions]:
                     "second order, multi, every 1,000": SvmOptions(**second, cache=1),
                     "second order, all rows kept": SvmOptions(**second, elimination="none", cache=1 << 30),
                     "second order, multi, all rows kept": SvmOptions(**second, cache=1 << 30),
-                    OURS: SvmOptions(c=c, cache=1 << 30, block=32)}
+                    OURS: SvmOptions(c=c, cache=1 << 30, block=64)}

@@ -20,7 +20,7 @@ def counted(evaluations, rounds, ranks=(1, 4), seconds=8.0, alone=2.0):
 def test_the_rules_have_the_papers_periods():
     found = rules(4000, 10.0)
     periods = [options.period for name, options in found.items() if name.startswith("multi")]
-    assert periods == [2, 500, 1000, 200, 400, 2000] and list(found)[0] == BASE and found[OURS].block == 32
+    assert periods == [2, 500, 1000, 200, 400, 2000] and list(found)[0] == BASE and found[OURS].block == 64
     assert [options.elimination for options in found.values()].count("single") == len(periods)
 
 
@@ -49,5 +49,5 @@ def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("refimpl.experiments.svm.study.QUICK", 120)
     assert main(["experiment", "svm", "--quick", "--only", "breast_cancer", "--output", str(tmp_path)]) == 0
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "26 times" in report and "| blocks of 32 |" in report and (tmp_path / "svm-breast_cancer.svg").exists()
+    assert "26 times" in report and "| blocks of 64 |" in report and (tmp_path / "svm-breast_cancer.svg").exists()
     assert "4,096" in capsys.readouterr().out
