@@ -173,8 +173,8 @@ test-faults: $(installed) ## make hostile trials on 3 ranks: no hang, no silent 
 test-mutants: $(installed) ## plant classic bugs one at a time in a right implementation: the conformance suite must name them
 	PYTHONPATH=tests/laboratory $(python) -m mutants
 
-conformance-peers: $(installed) ## run the conformance suite on PyTorch and JAX, those that are installed, on 1 to 4 ranks
-	@for peer in torch_ddp jax_optax; do \
+conformance-peers: $(installed) ## run the conformance suite on PyTorch, JAX and TorchRec, those that are installed, on 1 to 4 ranks
+	@for peer in torch_ddp jax_optax torchrec_tables; do \
 	  $(python) -c "import $${peer%_*}" 2>/dev/null || { echo "$${peer%_*} is not installed"; continue; }; \
 	  $(python) -m refimpl conformance run --target refimpl.conformance.adapters.$$peer --ranks 1 2 3 4 \
 	    --expected-failures tests/conformance/$${peer}_expected.json || exit 1; \

@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2675,
     "refimpl/collectives": 4889,
-    "refimpl/conformance": 8587,
+    "refimpl/conformance": 8731,
     "refimpl/enclosure": 1066,
     "refimpl/experiments": 7481,
     "refimpl/gradients": 1226,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 2134,
     "refimpl/training": 7802,
     "refimpl/transport": 4223,
-    "tests": 46798,
+    "tests": 46811,
 }
 
 

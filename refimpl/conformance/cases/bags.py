@@ -21,7 +21,10 @@ def cases(ranks: int):
 
 
 def bags_of(rank: int):
-    """Return a rank's (ids, offsets, gradients of the bags): one bag is empty, one has padding alone. Local."""
-    bags = [[1, PADDING, 5 + rank % 4], [], [PADDING, PADDING], [5, PADDING, 5, rank % 3], [8], [0, 2]]
+    """Return a rank's (ids, offsets, gradients of the bags): one bag is empty, one has padding alone. Local.
+
+    Bags have 1, 2 or 4 look-ups, the padding counted or not: to multiply with a reciprocal is right, too.
+    """
+    bags = [[1, PADDING], [], [PADDING, PADDING], [5, PADDING, 5, PADDING], [8, 5 + rank % 4], [rank % 3]]
     offsets = np.cumsum([0, *map(len, bags[:-1])])
     return np.array(sum(bags, []), np.int64), offsets, exact(f"bags{rank}", (len(bags), TABLE.shape[1]))
