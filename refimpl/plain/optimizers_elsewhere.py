@@ -37,7 +37,11 @@ class Dampened(Momentum):
 
     def update(self, p, state, g, rate, t):
         """Update the velocity, then the parameter."""
-        super().update(p, state, g if t == 1 else (1 - self.dampening) * g, rate, t)
+        super().update(p, state, self.dampened(g, t), rate, t)
+
+    def dampened(self, g, t):
+        """Return what enters the velocity."""
+        return g if t == 1 else (1 - self.dampening) * g
 
 
 EVERY = {**OPTIMIZERS, "adam-hat": AdamHat, "adagrad-inside": AdagradInside, "dampened": Dampened}

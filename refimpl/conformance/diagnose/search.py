@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of
-from refimpl.conformance.compare import right
+from refimpl.conformance.compare import aligned, differences, right
 from refimpl.conformance.diagnose.features import telling
 from refimpl.conformance.observe import Evidence
 from refimpl.conformance.rules.aggregate import Expected
@@ -59,14 +59,16 @@ class Answers:
         self._agreeing, self._otherwise, self._base, self.begun = {}, {}, None, set()
         self.moved_by, self.steps_given = cache(self.moved_by), cache(self.steps_given)  # as long as these answers live
         self.rounded = self._agree((NOTHING,)) is not None and bool(self.wrong)
+        self.blank = all(map(_blank, self.wrong))
 
     def agreeing(self, deviations) -> list[bool] | None:
         """Return for each answer whether a machine with these deviations gives it; None unless it gives all wrong ones.
 
-        If the wrong answers differ only by rounding, only deviations of rounding may explain them.
+        If the wrong answers differ only by rounding, only deviations of rounding may explain them; nothing explains
+        what is NaN wherever it is wrong: too much gives that.
         """
         deviations = tuple(d for d in deviations if d.concerns(self.case))
-        if not deviations:
+        if not deviations or self.blank:
             return None
         if self.rounded and not {d.code for d in deviations} <= OF_ROUNDING:
             return None
@@ -116,6 +118,12 @@ class Answers:
         machine = self.evidence.machine(self.case, self.evidence.semantics, deviations)
         machine.base = self._base = self._base or machine
         return machine
+
+
+def _blank(one: Observed) -> bool:
+    """Return whether an answer is NaN wherever it is wrong."""
+    _, _, bad, ids = differences(one.value, one.wanted)
+    return bool(np.isnan(np.asarray(aligned(one.value, ids), np.float64)[bad]).all())
 
 
 def _agrees(one: Observed, machine) -> bool:

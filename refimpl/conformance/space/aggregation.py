@@ -17,7 +17,7 @@ from refimpl.conformance.space import bags, contributions, deliveries, sums
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, concatenated
 
 
-BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
+BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale", "micro-steps"}
 """Decisions of the contributing rank. If a rank deviates in one of them, other ranks' answers differ, too."""
 
 

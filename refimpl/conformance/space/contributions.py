@@ -8,6 +8,7 @@ import numpy as np
 from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.space.changes import CHANGES, has_rows, of_arrays, of_numbers, of_rows, some_rows
 from refimpl.conformance.space.deviation import Deviation, Impossible, anywhere, concerning
+from refimpl.conformance.space.numbers import miscounts
 
 
 def brain(array, nearest: bool):
@@ -186,10 +187,9 @@ SIMPLE = (
 """(code, words, change of a contribution)."""
 
 USES = (
-    ("use-lost", "the first use is lost", lambda p: p[1:]), ("use-lost", "the last use is lost", lambda p: p[:-1]),
-    ("use-twice", "every use is counted twice", lambda p: [*p, *p]),
-    ("use-twice", "the first use is counted twice", lambda p: [*p, p[0]]),
-    ("use-twice", "the last use is counted twice", lambda p: [*p, p[-1]]),
+    ("use-miscounted", "every use counted twice", lambda p: [*p, *p]),
+    *(("use-miscounted", words, lambda p, change=change: [p[k] for k in change(range(len(p)))])
+      for words, _, change in miscounts("use", 2)),
     ("uses-averaged", "the uses' gradients are averaged", lambda p: [with_numbers(x, lambda a: a / len(p)) for x in p]),
 )
 """(code, words, change of the gradients of one variable's uses)."""

@@ -135,8 +135,6 @@ SIMPLE = (
     ("not-cleared", "results add up from step to step: a buffer is not cleared", _accumulated),
     ("only-root", "rank 0 alone gets the result, the others zeros", _zero_on(lambda r: r > 0)),
     *((code, words.format("the result"), _changed(change)) for code, words, change in CHANGES),
-    ("root-taken", "the root of the result's size is taken",
-     _changed(of_numbers(lambda a: np.sign(a) * np.sqrt(np.abs(a))))),
     ("fraction-lost", "the result is rounded down to integers", _changed(of_numbers(np.floor))),
     ("zeroed", "the result is 0", ZEROED),
     ("half-overflow", "the float16 sum overflows before it is divided: divide first, or add in float32", _overflowed),

@@ -9,6 +9,7 @@ import numpy as np
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import bound, exact_sum
 from refimpl.conformance.space.deviation import Deviation, Machine, Place
+from refimpl.conformance.space.numbers import wrong_numbers
 from refimpl.plain.sums import Sums
 
 GIVEN = {"loss": "losses", "gradient": "gradients"}
@@ -26,7 +27,8 @@ class Loss(Machine):
 
         groups = [("mean-of-group-means", f"the loss is the mean of means over groups of {size} ranks",
                    _of_groups(size)) for size in (2, 3) if size < max(case.ranks for case in cases)]
-        return [Deviation(code, words, "weights", weighing(weights)) for code, words, weights in (*WEIGHTS, *groups)]
+        return [*(Deviation(code, words, "weights", weighing(weights)) for code, words, weights in (*WEIGHTS, *groups)),
+                *wrong_numbers("weights", "the weight of each rank's loss")]
 
     def answer(self, place: Place) -> Expected:
         """Return the loss, or its gradient, that a rank gets. Local."""
@@ -93,8 +95,6 @@ WEIGHTS = (
      _by(lambda counts, rank: len(counts) * max(1, counts[rank]))),
     ("empty-counts-one", "a rank without examples is counted as if it had one",
      _by(lambda counts, rank: np.maximum(1, counts).sum())),
-    ("divided-again", "the loss is divided by N once more", lambda counts, rank, right: right / len(counts)),
-    ("multiplied-by-n", "the loss is multiplied by N", lambda counts, rank, right: right * len(counts)),
     ("not-reduced", "each rank gets the mean over its own examples: nothing is reduced",
      _own(lambda counts, rank, right: 1.0 / max(1, counts[rank]))),
     ("not-reduced", "each rank gets its own examples' part alone: nothing is reduced",
@@ -103,6 +103,5 @@ WEIGHTS = (
      lambda counts, rank, right: np.where(np.arange(len(counts)) < len(counts) - 1, right, 0.0)),
     ("rank-miscounted", "rank 0's examples are left out",
      lambda counts, rank, right: np.where(np.arange(len(counts)) > 0, right, 0.0)),
-    ("negated", "the loss changes its sign", lambda counts, rank, right: -right),
 )
 """(code, words, weights(counts, rank, right) of each rank's sum)."""

@@ -5,8 +5,9 @@ from functools import cache
 import numpy as np
 
 from refimpl.conformance.space.deviation import Deviation, Impossible, concerning
+from refimpl.conformance.space.lines import wrong_lines
 from refimpl.plain.optimizers import OPTIMIZERS, SGD
-from refimpl.plain.optimizers_elsewhere import AdamHat
+from refimpl.plain.optimizers_elsewhere import EVERY, AdamHat
 
 ADAM = OPTIMIZERS["adam"]
 FORMULAS = {
@@ -24,18 +25,10 @@ FORMULAS = {
          {"velocity": lambda o, v, g, rate: o.mu * v + (1 - o.mu) * g}),
         ("nesterov", "the step is Nesterov's: gradient plus mu times the new velocity",
          {"step": lambda o, v, g, rate: rate * (g + o.mu * v)}),
-        ("nesterov", "the step is 1 + mu times the new velocity",
-         {"step": lambda o, v, g, rate: rate * (v + o.mu * v)}),
-        ("no-momentum", "the velocity is not kept: mu is 0", {"velocity": lambda o, v, g, rate: g}),
-        ("mu-one", "the velocity does not decay: mu is 1", {"velocity": lambda o, v, g, rate: v + g}),
-        ("mu-swapped", "1 - mu takes the place of mu", {"velocity": lambda o, v, g, rate: (1 - o.mu) * v + g}),
-        ("mu-squared", "mu is applied twice", {"velocity": lambda o, v, g, rate: o.mu * o.mu * v + g}),
         ("velocity-old", "the step takes the velocity as it was before this gradient",
          {"step": lambda o, v, g, rate: rate * (v - g) / o.mu}),
         ("velocity-decayed-after", "gradient and velocity are both multiplied by mu",
          {"velocity": lambda o, v, g, rate: o.mu * (v + g)}),
-        ("velocity-minus", "the velocity takes the gradient off", {"velocity": lambda o, v, g, rate: o.mu * v - g}),
-        ("gradient-alone", "the step takes the gradient, not the velocity", {"step": lambda o, v, g, rate: rate * g}),
         ("rate-twice", "the rate is in the velocity and in the step",
          {"velocity": lambda o, v, g, rate: o.mu * v + rate * g}),
     ),
@@ -44,7 +37,6 @@ FORMULAS = {
          {"step": lambda o, a, g, rate: rate * g / np.sqrt(a + o.epsilon)}),
         ("epsilon-twice", "epsilon is added inside and outside the root",
          {"step": lambda o, a, g, rate: rate * g / (np.sqrt(a + o.epsilon) + o.epsilon)}),
-        ("epsilon-lost", "epsilon is not added", {"step": lambda o, a, g, rate: rate * g / np.sqrt(a)}),
         ("epsilon-kept", "epsilon is kept in the sum of squares",
          {"accumulator": lambda o, a, g, rate: a + g * g + o.epsilon,
           "step": lambda o, a, g, rate: rate * g / np.sqrt(a)}),
@@ -53,14 +45,8 @@ FORMULAS = {
              np.sqrt(np.maximum(a - o.slots["accumulator"], 1e-300)) + o.epsilon)}),
         ("accumulator-old", "the root is of the sum of squares before this gradient",
          {"step": lambda o, a, g, rate: rate * g / (np.sqrt(a - g * g) + o.epsilon)}),
-        ("no-root", "no root is taken of the sum of squares",
-         {"step": lambda o, a, g, rate: rate * g / (a + o.epsilon)}),
         ("absolute", "absolute values are added up, not squares", {"accumulator": lambda o, a, g, rate: a + np.abs(g)}),
-        ("squares-replaced", "the last square takes the place of the sum",
-         {"accumulator": lambda o, a, g, rate: g * g}),
         ("accumulated-twice", "each square is added twice", {"accumulator": lambda o, a, g, rate: a + 2 * g * g}),
-        ("not-accumulated", "squares are not added up: the initial value stays",
-         {"accumulator": lambda o, a, g, rate: a}),
         ("rmsprop", "the sum of squares is a moving average: that is RMSprop, by 0.9",
          {"accumulator": lambda o, a, g, rate: 0.9 * a + 0.1 * g * g}),
         ("rmsprop", "the sum of squares is a moving average: that is RMSprop, by 0.99",
@@ -69,45 +55,27 @@ FORMULAS = {
          {"accumulator": lambda o, a, g, rate: a + rate * rate * g * g}),
         ("squares-averaged", "the mean over a row of its squares is added up",
          {"accumulator": lambda o, a, g, rate: a + (g * g).mean(-1, keepdims=True)}),
-        ("sgd", "the accumulator is not applied: this is sgd", {"step": lambda o, a, g, rate: rate * g}),
         ("sign-lost", "the gradient loses its sign",
          {"step": lambda o, a, g, rate: rate * np.abs(g) / (np.sqrt(a) + o.epsilon)}),
     ),
     "adam": (
         ("epsilon-inside", "epsilon is added inside the root",
          {"step": lambda o, m, v, g, rate, c1, c2: rate * m / c1 / np.sqrt(v / c2 + o.epsilon)}),
-        ("epsilon-lost", "epsilon is not added",
-         {"step": lambda o, m, v, g, rate, c1, c2: rate * m / c1 / np.sqrt(v / c2)}),
         ("not-corrected", "neither moment is corrected", {"corrections": lambda o, t: (1, 1)}),
-        ("first-not-corrected", "the first moment is not corrected",
-         {"corrections": lambda o, t: (1, 1 - o.beta2**t)}),
-        ("second-not-corrected", "the second moment is not corrected",
-         {"corrections": lambda o, t: (1 - o.beta1**t, 1)}),
-        ("correction-not-rooted", "the second moment's correction is applied outside the root",
-         {"corrections": lambda o, t: (1 - o.beta1**t, (1 - o.beta2**t) ** 2)}),
         ("corrected-by-beta", "corrections are 1 - beta in every step",
          {"corrections": lambda o, t: (1 - o.beta1, 1 - o.beta2)}),
-        ("corrected-times-t", "corrections are 1 - t beta",
-         {"corrections": lambda o, t: (1 - o.beta1 * t, 1 - o.beta2 * t),
-          "step": lambda o, m, v, g, rate, c1, c2: rate * m / c1 / (np.sqrt(v / c2) + o.epsilon)}),
         ("betas-swapped", "beta1 and beta2 are swapped",
-         {"__init__": lambda o, beta1, beta2, epsilon: ADAM.__init__(o, beta2, beta1, epsilon)}),
+         {"__init__": lambda o, beta1, beta2, *more, **named: ADAM.__init__(o, beta2, beta1, *more, **named)}),
         ("one-beta", "beta1 is used for both moments",
-         {"__init__": lambda o, beta1, beta2, epsilon: ADAM.__init__(o, beta1, beta1, epsilon)}),
+         {"__init__": lambda o, beta1, beta2, *more, **named: ADAM.__init__(o, beta1, beta1, *more, **named)}),
         ("one-beta", "beta2 is used for both moments",
-         {"__init__": lambda o, beta1, beta2, epsilon: ADAM.__init__(o, beta2, beta2, epsilon)}),
-        ("first-unscaled", "the gradient enters the first moment whole, not times 1 - beta1",
-         {"first": lambda o, m, g: o.beta1 * m + g}),
-        ("second-unscaled", "the square enters the second moment whole, not times 1 - beta2",
-         {"second": lambda o, v, g: o.beta2 * v + g * g}),
+         {"__init__": lambda o, beta1, beta2, *more, **named: ADAM.__init__(o, beta2, beta2, *more, **named)}),
         ("weights-swapped", "beta1 and 1 - beta1 are swapped",
          {"first": lambda o, m, g: (1 - o.beta1) * m + o.beta1 * g}),
         ("weights-swapped", "beta2 and 1 - beta2 are swapped",
          {"second": lambda o, v, g: (1 - o.beta2) * v + o.beta2 * g * g}),
         ("not-squared", "the second moment is of absolute values, not of squares",
          {"second": lambda o, v, g: o.beta2 * v + (1 - o.beta2) * np.abs(g)}),
-        ("no-root", "no root is taken of the second moment",
-         {"step": lambda o, m, v, g, rate, c1, c2: rate * m / c1 / (v / c2 + o.epsilon)}),
         ("adamax", "the second moment is the largest absolute value, which falls by beta2: that is AdaMax",
          {"second": lambda o, v, g: np.maximum(o.beta2 * v, np.abs(g)),
           "step": lambda o, m, v, g, rate, c1, c2: rate * m / c1 / (v + o.epsilon)}),
@@ -119,11 +87,13 @@ FORMULAS = {
         ("moment-old", "the step takes the second moment before this gradient",
          {"step": lambda o, m, v, g, rate, c1, c2: ADAM.step(
              o, m, np.maximum(v - (1 - o.beta2) * g * g, 0) / o.beta2, g, rate, c1, c2)}),
-        ("first-moment-alone", "the second moment is not applied",
-         {"step": lambda o, m, v, g, rate, c1, c2: rate * m / c1}),
     ),
 }
 """optimizer -> (code, words, methods in place of its own)."""
+LINES = {"sgd": ((), "step", "decayed"), "momentum": ((), "velocity", "step"), "nesterov": ((), "step"),
+         "dampened": (("mu",), "dampened"), "adagrad": ((), "accumulator", "step"),
+         "adam": (("beta1", "beta2"), "first", "second", "corrections", "step")}
+"""optimizer -> numbers of it, and the lines of its formula, of which ``wrong_lines`` makes mistakes."""
 
 
 class _Hat:
@@ -137,20 +107,24 @@ class _Hat:
 
 
 def _only(name, methods):
-    """The optimizer of this name, with methods replaced."""
-    kind = type(name, (OPTIMIZERS[name],), methods)
+    """The optimizer of this name, and those that have these methods from it, with the methods replaced."""
+    owner = EVERY[name]
 
     def changed(right, machine, place):
-        if machine.task.optimizer != name:
+        kinds = (_Hat, ADAM) if isinstance(right, AdamHat) else (type(right),)
+        if not all(getattr(kinds[-1], method) is getattr(owner, method) for method in methods):
             raise Impossible
-        return (type(name, (_Hat, kind), {}) if isinstance(right, AdamHat) else kind)(**machine.task.options)
+        return type(name, (*kinds[:-1], type(name, kinds[-1:], methods)), {})(**machine.task.options)
 
-    return concerning(changed, lambda case: case.settings["task"]["optimizer"] == name)
+    return concerning(changed, lambda case: issubclass(EVERY[case.settings["task"]["optimizer"]], owner))
 
 
 @cache
 def deviations() -> list[Deviation]:
-    """Return a deviation for each formula. Local."""
+    """Return a deviation for each formula, and for each mistake in a line of one. Local."""
     found = [Deviation(f"{name}-{code}", f"{name}: {words}", "formula", _only(name, methods))
              for name, formulas in FORMULAS.items() for code, words, methods in formulas]
+    found += [Deviation(f"{name}-{line}", f"{name}: {words}", "formula", _only(name, {line: wrong}))
+              for name, (numbers, *lines) in LINES.items() for line in lines
+              for words, wrong in wrong_lines(EVERY[name], line, numbers)]
     return [*found, Deviation("sgd-instead", "the optimizer is plain sgd", "formula", lambda right, m, p: SGD())]

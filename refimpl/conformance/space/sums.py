@@ -7,6 +7,7 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place, concerning
+from refimpl.conformance.space.numbers import miscounts, wrong_numbers
 
 
 def _of_own(change):
@@ -86,18 +87,13 @@ DIVISORS = (
     ("multiplied-by-n", "not divided by N, or multiplied by it", _times(lambda m, p: 1 / len(m.group))),
     ("group-divided-by-world", "divided by the size of the world, not by that of the group",
      _instead(lambda m, p: m.case.ranks)),
-    ("divided-by-n-minus-one", "divided by N - 1", _instead(lambda m, p: max(1, len(m.group) - 1))),
-    ("divided-by-n-plus-one", "divided by N + 1", _instead(lambda m, p: len(m.group) + 1)),
     ("doubled", "multiplied by 2", _times(lambda m, p: 1 / 2)),
-    ("divided-by-root", "divided by the root of N", _instead(lambda m, p: np.sqrt(len(m.group)))),
-    ("divided-by-square", "divided by the square of N", _instead(lambda m, p: len(m.group) ** 2)),
     ("divided-by-power", "divided by the next power of two, not by N",
      _instead(lambda m, p: 1 << (len(m.group) - 1).bit_length())),
     ("divided-by-pushers", "divided by the number of ranks that have rows of the variable at all", _instead(_pushes)),
     ("divided-by-holders", "divided by the number of ranks that have a gradient of the variable, not by N",
      concerning(_instead(_holders), lambda case: "absent" in case.needs)),
     ("divided-by-variables", "divided by the number of variables as well", _times(lambda m, p: len(m.case.variables))),
-    ("divided-by-two", "divided by 2 as well", _times(lambda m, p: 2)),
 )
 """(code, words, change of a divisor)."""
 
@@ -182,17 +178,14 @@ def _fused(machine, place, offsets, size):
 def deviations(ranks: int) -> list[Deviation]:
     """Return those of divisors and of who is in a sum, on a number of ranks. Local."""
     found = [Deviation(code, f"sums are {words}", "divisor", change) for code, words, change in DIVISORS]
+    found += wrong_numbers("divisor", "what sums are divided by")
     found += [Deviation(code, words, "members", change) for code, words, change in MEMBERS]
     if ranks == 1:
         return found
-    for r in range(ranks):
-        found += [Deviation(code, words, "members", _with((r,), change)) for code, words, change in (
-            ("one-rank-alone", f"every rank gets rank {r}'s gradient alone, divided by N: it is handed on, not "
-             "aggregated", lambda ranks, r=r: [r]),
-            ("rank-miscounted", f"rank {r} counted never", lambda ranks, r=r: [q for q in ranks if q != r]),
-            ("rank-miscounted", f"rank {r} counted twice", lambda ranks, r=r: [*ranks, r]))]
-        found += [Deviation("rank-miscounted", f"rank {r} counted twice; rank {q} counted never", "members", _with(
-            (r, q), lambda ranks, r=r, q=q: [r if k == q else k for k in ranks])) for q in range(ranks) if q != r]
+    found += [Deviation("rank-miscounted", words, "members", _with(there, change))
+              for words, there, change in miscounts("rank", ranks)]
+    found += [Deviation("one-rank-alone", f"every rank gets rank {r}'s gradient alone, divided by N: it is handed on, "
+                        "not aggregated", "members", _with((r,), lambda ranks, r=r: [r])) for r in range(ranks)]
     return found
 
 

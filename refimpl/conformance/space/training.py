@@ -3,15 +3,15 @@
 start         a rank's initial values
 accumulated   one variable's gradients of a window's micro-steps
 loss scale    what they are divided by to take the loss scale off
+micro-steps   what they are divided by to average a window
 ...           the decisions of ``aggregation``: each update's window is a step of it
 norm          the norm that clipping goes by;  scale: what a variable's gradient is then multiplied with
 clipped       all variables' gradients after clipping
 updates       the gradients that are applied, one after the other: one, where nothing is wrong
-rate, clock   what the optimizer is given
+rate          the learning rate
+clock, ticks  how many updates there were before this one: for the optimizer, and for the rate
 formula       the optimizer, of ``refimpl.plain.optimizers``
-before        a rank's values before an update;  restored: all that training goes on from after resuming;
-              restored variable: one variable's (value, state)
-ticks         by how much an update moves the optimizer's step and the rate's on
+before        a rank's values before an update;  restored variable: one variable's (value, state) after resuming
 visible       a variable's value, as the rank reads it after an update
 """
 
@@ -30,7 +30,7 @@ from refimpl.plain.rows import merge_occurrences
 from refimpl.plain.sums import norm_of
 from refimpl.plain.updates import Updates
 
-AFTER_SUMS = {"delivered", "norm", "scale", "clipped", "updates", "rate", "clock", "formula", "before", "restored",
+AFTER_SUMS = {"delivered", "norm", "scale", "clipped", "updates", "rate", "clock", "formula", "before",
               "restored variable", "ticks", "visible", "start"}
 PER_RANK = {"members", "delivered", "parts", "start", "before", "updates", "norm"}
 """Decisions that a deviation may take differently on different ranks."""
@@ -38,13 +38,11 @@ PER_RANK = {"members", "delivered", "parts", "start", "before", "updates", "norm
 
 @dataclass
 class RankState:
-    """What one rank trains: values, the distance that each has travelled, the optimizer's arrays and counters."""
+    """What one rank trains: values, the distance that each has travelled, the optimizer's arrays."""
 
     values: dict
     travel: dict
     state: dict
-    clock: int = 0
-    updates: int = 0
 
 
 class TrainingAnswers(Aggregation):
@@ -61,7 +59,7 @@ class TrainingAnswers(Aggregation):
     @classmethod
     def alternatives(cls, cases):
         ranks = max(case.ranks for case in cases)
-        return [*super().alternatives(cases), *updates.deviations(ranks), *optimizers.deviations()]
+        return [*updates.AROUND, *super().alternatives(cases), *updates.deviations(ranks), *optimizers.deviations()]
 
     @classmethod
     def fitted(cls, observed, machines):
@@ -87,7 +85,7 @@ class TrainingAnswers(Aggregation):
         self.plain = Updates(self.semantics, len(self.group))
         self.trained, self._alone = only or case.variables, {}
         self.windows = self.plain.windows(self.task, range(len(case.steps)))
-        self.history, self._kept, self._sums, self.clipping = [], {}, {}, {}
+        self.history, self._kept, self._sums, self.clipping, self.norm = [], {}, {}, {}, 0.0
         alike = not any(d.scope.ranks is not None and set(d.decisions) - BY_CONTRIBUTOR
                         or PER_RANK & set(d.decisions) for d in deviations)
         self.simulated = range(1) if alike else range(case.ranks)
@@ -111,7 +109,7 @@ class TrainingAnswers(Aggregation):
         tolerance = 16 * (place.step + 2) * eps * travel[name]
         if self.deviations:  # in proportion where a deviation made numbers much larger
             tolerance = np.maximum(tolerance, 256 * eps * np.abs(value[name]))
-        want = Expected(value[name], tolerance, place.variable.dtype)
+        want = Expected(value[name], np.nan_to_num(tolerance, posinf=0.0), place.variable.dtype)
         return self.decide("visible", want, place)
 
     def _of(self, variable):
@@ -150,7 +148,6 @@ class TrainingAnswers(Aggregation):
         applied = [self.decide("updates", [self.clipped(step, rank)], Place(step, rank)) for rank in self.simulated]
         if step == self.task.resume_after:
             for rank, replica in zip(self.simulated, self.replicas):
-                self.replicas[rank] = self.decide("restored", replica, Place(step, rank))
                 for v in self.trained:
                     kept = replica.values[v.name], replica.state[v.name]
                     replica.values[v.name], replica.state[v.name] = self.decide("restored variable", kept,
@@ -161,19 +158,20 @@ class TrainingAnswers(Aggregation):
         for rank, replica, todo in zip(self.simulated, self.replicas, applied):
             for gradients in todo:
                 self._apply(replica, gradients, Place(step, rank))
-            ticks = self.decide("ticks", 1, Place(step, rank))
-            replica.clock, replica.updates = replica.clock + ticks, replica.updates + ticks
 
     def _apply(self, replica, gradients, place):
-        rate = self.plain.rate(self.task, replica.updates)
         for name, gradient in gradients.items():
             at = Place(place.step, place.rank, self.case.variable(name))
             before = replica.values[name]
             replica.values[name] = after = before.copy()
             places, g = self.plain.placed(self.task, gradient, before)
             optimizer = self.decide("formula", self.plain.formula(self.task, at.variable), at)
-            optimizer.apply(after, replica.state[name], places, g, self.decide("rate", rate, at),
-                            self.decide("clock", replica.clock + 1, at))
+            rate = self.plain.rate(self.task, self.decide("ticks", place.step, at))
+            try:
+                optimizer.apply(after, replica.state[name], places, g, self.decide("rate", rate, at),
+                                self.decide("clock", place.step, at) + 1)
+            except (ArithmeticError, TypeError, ValueError):  # what has no root, a division by 0
+                raise Impossible from None
             replica.travel[name] = replica.travel[name] + np.abs(after - before)
 
     def given(self, place: Place):
@@ -187,7 +185,7 @@ class TrainingAnswers(Aggregation):
     def given_alike(self) -> bool:
         """Whether each rank's own gradients are those of the machine that deviates in nothing."""
         return self.base not in (None, self) and not any(
-            d.rules or {"accumulated", "loss scale"} & set(d.decisions) for d in self.deviations)
+            d.rules or {"accumulated", "loss scale", "micro-steps"} & set(d.decisions) for d in self.deviations)
 
     def of_window(self, place: Place, steps) -> Expected:
         """Return the aggregate of some micro-steps of an update's window. Local."""
@@ -202,7 +200,8 @@ class TrainingAnswers(Aggregation):
         parts = [self.case.steps[s][place.rank][name] for s in steps]
         parts = [double(p) for p in self.decide("accumulated", parts, place)]
         loss_scale = self.decide("loss scale", self.task.loss_scale, place)
-        return self.plain.added(parts, loss_scale * self.plain.micro_steps(self.task, len(window)))
+        count = self.decide("micro-steps", self.plain.micro_steps(self.task, len(window)), place)
+        return self.plain.added(parts, loss_scale * count)
 
     def order(self, place: Place) -> list[str]:
         return [v.name for v in self.case.variables]
@@ -252,7 +251,7 @@ class TrainingAnswers(Aggregation):
         """Return what clipping multiplies a variable's gradient with. apart: what the norm is of; kept as ``clipping``.
         """
         self.clipping = apart
-        norm = self.decide("norm", norm, place)
+        self.norm = norm = self.decide("norm", norm, place)
         free = self.semantics.clip_norm == "dense" and place.variable.sparse
         right = 1.0 if free else self.plain.clip_factor(self.task.clip, norm)
         return self.decide("scale", right, place)

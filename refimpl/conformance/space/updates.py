@@ -9,9 +9,12 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.clipping import CLIPPING
 from refimpl.conformance.space.deviation import Deviation, concerning
-from refimpl.conformance.space.manifest import if_task
+from refimpl.conformance.space.lines import wrong_lines
+from refimpl.conformance.space.manifest import has
+from refimpl.conformance.space.numbers import wrong_counts, wrong_numbers
 from refimpl.conformance.space.windows import RESUMING, WINDOWS, joined
 from refimpl.plain.optimizers import SGD
+from refimpl.plain.updates import Updates
 
 
 def _alone(right, machine, place):
@@ -56,10 +59,6 @@ def _of_all_values(divided: bool):
     return changed
 
 
-def _first_again(right, machine, place):
-    return right if place.step == 0 else [machine.clipped(0, place.rank)]
-
-
 def _step_before(right, machine, place):
     return [] if place.step == 0 else [machine.clipped(place.step - 1, place.rank)]
 
@@ -86,7 +85,7 @@ def _last(right, machine, place):
     return replace(right, value=machine.after(machine.steps - 1)[rank][0][place.variable.name])
 
 
-AROUND = (
+AROUND = tuple(Deviation(*one) for one in (
     ("local", "each rank updates with its own gradient: nothing is reduced", "updates", _alone),
     ("one-by-one", "the optimizer is applied to each worker's gradient in turn, not once to their aggregate", "updates",
      _one_by_one(lambda machine: 1)),
@@ -98,7 +97,6 @@ AROUND = (
     ("not-updated", "nothing is updated", "updates", lambda right, m, p: []),
     ("remainder-not-updated", "elements and rows beyond a multiple of the number of ranks are never updated", "updates",
      _without_remainder),
-    ("first-gradient-kept", "every update applies the first step's gradient", "updates", _first_again),
     ("gradient-stale", "an update applies the gradient of the step before", "updates", _step_before),
     ("not-cleared", "gradients add up from update to update: they are not cleared", "updates", _added_up),
     ("not-broadcast", "replicas start from different values: they are not broadcast", "start",
@@ -106,45 +104,8 @@ AROUND = (
     ("live-values", "values are views of the live parameters: each shows what the last update left", "visible", _last),
     ("half-applied", "a value is read as it was one update earlier: a step was seen half applied", "visible",
      _update_before),
-)
-"""(code, words, decision, change)."""
-
-
-def _by_variable(count, machine, place):
-    """A counter of updates that every variable advances."""
-    return count * len(machine.case.variables) + machine.case.variables.index(place.variable)
-
-
-def _rates(updates):
-    """The rate of another update: updates(done, machine, place) -> number of it."""
-    def changed(right, machine, place):
-        done = machine.replicas[place.rank if len(machine.simulated) > 1 else 0].updates
-        return machine.plain.rate(machine.task, updates(done, machine, place))
-
-    return changed
-
-
-RATES = (
-    *if_task("rate_factor", (
-        ("rate-constant", "the learning rate does not fall", "rate", lambda right, m, p: m.task.rate),
-        ("rate-early", "the learning rate falls one update too early", "rate", _rates(lambda k, m, p: k + 1)),
-        ("rate-late", "the learning rate falls one update too late", "rate", _rates(lambda k, m, p: max(0, k - 1))),
-        ("rate-per-variable", "the learning rate falls with every variable, not with every update", "rate",
-         _rates(_by_variable)))),
-    ("rate-times-n", "the learning rate is multiplied by N", "rate", lambda right, m, p: right * m.case.ranks),
-    ("rate-by-n", "the learning rate is divided by N", "rate", lambda right, m, p: right / m.case.ranks),
-    ("rate-squared", "the learning rate is applied twice", "rate", lambda right, m, p: right * right),
-    ("rate-missing", "the learning rate is not applied", "rate", lambda right, m, p: 1.0),
-    ("rate-doubled", "the learning rate is twice as large", "rate", lambda right, m, p: right * 2),
-    ("rate-halved", "the learning rate is half as large", "rate", lambda right, m, p: right / 2),
-    ("ascent", "the update is added, not subtracted", "rate", lambda right, m, p: -right),
-    ("clock-from-two", "the optimizer's step counter is one too large", "clock", lambda right, m, p: right + 1),
-    ("clock-late", "the optimizer's step counter is one too small from the second update on", "clock",
-     lambda right, m, p: max(1, right - 1)),
-    ("clock-stopped", "the optimizer's step counter stays at 1", "clock", lambda right, m, p: 1),
-    ("clock-per-variable", "the optimizer's step counter advances with every variable, not with every update", "clock",
-     lambda right, m, p: _by_variable(right - 1, m, p) + 1),
-)
+))
+"""What may be said of sums too, and is said of updates."""
 
 
 def _slots(apply):
@@ -161,11 +122,28 @@ SLOTS = (
 )
 """(code, words, decision, change), of state that is updated apart from its parameter."""
 
+NUMBERS = (("rate", "the learning rate", ()), ("loss scale", "the loss scale, by which gradients are divided,",
+                                                ("loss_scale",)),
+           ("micro-steps", "the number of micro-steps, by which a window is divided,", ("window",)),
+           ("norm", "the norm that gradients are clipped by", ("clip",)),
+           ("scale", "the factor by which gradients are clipped", ("clip",)))
+"""(decision, what it is, settings of the cases that it concerns)."""
+
 
 @cache
 def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
-    found = [Deviation(*one) for one in (*AROUND, *WINDOWS, *CLIPPING, *RATES, *RESUMING, *SLOTS)]
+    found = [Deviation(*one) for one in (*WINDOWS, *CLIPPING, *RESUMING, *SLOTS)]
+    for decision, words, setting in NUMBERS:
+        found += wrong_numbers(decision, words, has(*setting))
+    found += wrong_counts()
+    found += [Deviation("rate-line", words, "rate", lambda right, m, p, wrong=wrong: wrong(m.plain, m.task, p.step))
+              for words, wrong in wrong_lines(Updates, "rate")]
+    found += [Deviation("clip-factor", words, "scale", concerning(
+        lambda right, m, p, wrong=wrong: wrong(m.plain, m.task.clip, m.norm), has("clip")))
+        for words, wrong in wrong_lines(Updates, "clip_factor")]
+    found += [Deviation("start-of-another", f"training starts from rank {r}'s values, not from rank 0's", "start",
+                        lambda right, m, p, r=r: m.start(r)[p.variable.name]) for r in range(1, ranks)]
     if ranks > 1:
         for code, words, divided in (("parameter-reduced", "averaged", True), ("parameter-summed", "summed", False)):
             found.append(Deviation(code, f"the parameters are {words} over the ranks, not the gradients", "updates",

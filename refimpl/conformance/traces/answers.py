@@ -132,6 +132,7 @@ class TracedAnswers(TrainingAnswers):
         if case.stage == "aggregated":
             return super(TrainingAnswers, cls).alternatives(cases)
         every, given = super().alternatives(cases), case.sources.aggregated(case.settings["task"]["resume_after"] or 0)
+        every = [d for d in every if d.code != "rate-line"]  # no rate falls in a trace
         return [d for d in every if d.decision not in OF_SUMS] if given else every
 
     def __init__(self, case: TracedCase, semantics, deviations=(), only=()):
@@ -152,7 +153,7 @@ class TracedAnswers(TrainingAnswers):
         elif stage in UPDATE:
             trained = self.trained_until(place.step)
             value = trained.values[name] if part == "value" else trained.state[name][part]
-        slack = RELATIVE[want.dtype] * np.abs(numbers_of(value))
+        slack = np.nan_to_num(RELATIVE[want.dtype] * np.abs(numbers_of(value)), posinf=0.0)  # inf explains no number
         found = replace(want, value=value, tolerance=np.max(want.tolerance, initial=0.0) + slack, canonical=None)
         return self.decide("visible", found, place) if stage == "parameters" else found
 
@@ -212,7 +213,6 @@ class TracedAnswers(TrainingAnswers):
             for (name, part), array in given.items():
                 if array is not None:
                     (begun.values if part == "value" else begun.state[name])[name if part == "value" else part] = array
-            begun.clock = begun.updates = step
             outer, self.replicas = self.replicas, [begun]
             self._update(step)
             self._done[step], self.replicas = self.replicas[0], outer

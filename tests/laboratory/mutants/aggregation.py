@@ -112,8 +112,8 @@ AGGREGATION = (
     Mutant(15, "an empty row gradient crashes", ("empty-row-gradient",), EmptyCrashes),
     Mutant(16, "ids pass through float32", ("ids-float32",), IdsAsFloats),
     Mutant(16, "ids pass through int32", ("ids-int32",), IdsAsInt32),
-    Mutant(17, "one of two uses is lost", ("use-lost",), planted(joined=lambda self, right, parts: parts[-1])),
-    Mutant(17, "one of two uses is counted twice", ("use-twice",), planted(
+    Mutant(17, "one of two uses is lost", ("use-miscounted",), planted(joined=lambda self, right, parts: parts[-1])),
+    Mutant(17, "one of two uses is counted twice", ("use-miscounted",), planted(
         joined=lambda self, right, parts: right([*parts, parts[0]]))),
     Mutant(20, "fusion size counted in elements", ("fusion-in-elements",), planted(
         buckets=lambda self, right, arrays: right({n: np.empty(a.size, np.uint8) for n, a in arrays.items()}))),

@@ -1,10 +1,12 @@
 """Mistakes that a tool makes in the specification's code, so that nobody chose them: what the suite makes of each.
 
-    PYTHONPATH=tests/laboratory python -m mutants.generated --count 60 --seed 1 --ranks 2
+    PYTHONPATH=tests/laboratory python -m mutants.generated --half A --ranks 2
 
 A mutant is ``refimpl.plain``'s sums, updates and optimizers with one place of their code changed: an operator, a
 comparison, a number, a condition, or a statement that is left out. The reference adapter runs on it; what the suite
 expects is computed by the code as it is.
+
+Who writes deviations may look at the mutants of half A, and not at those of half B: of B only counts are printed.
 """
 
 import argparse
@@ -27,8 +29,8 @@ from refimpl.conformance.runner import answers_of, run_local
 from refimpl.conformance.semantics import CHOICES, Semantics
 
 ROOT = Path(__file__).parents[3] / "refimpl"
-FILES = {"optimizers": "plain/optimizers.py", "sums": "plain/sums.py", "updates": "plain/updates.py",
-         "reference": "conformance/adapters/reference.py"}
+FILES = {"optimizers": "plain/optimizers.py", "optimizers_elsewhere": "plain/optimizers_elsewhere.py",
+         "sums": "plain/sums.py", "updates": "plain/updates.py", "reference": "conformance/adapters/reference.py"}
 """In the order in which they import each other; the last one is not changed."""
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
              ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.Gt, ast.LtE: ast.Lt, ast.Gt: ast.Lt, ast.And: ast.Or,
@@ -40,10 +42,10 @@ RIGHT = {
     "weights": {"weights", "loss"},
     "norm_of scale factor clip_factor scaled clipped aggregated": {"norm", "scale", "clipped", "clip_norm",
                                                                    "clip_point"},
-    "windows accumulated micro_steps added": {"accumulated", "loss scale", "ticks", "window", "partial", "delivered",
-                                              "divisor", "contribution", "duplicates"},
-    "rate tick update": {"rate", "clock", "ticks", "restored", "restored variable"},
-    "save load": {"restored", "restored variable"},
+    "windows accumulated micro_steps added": {"accumulated", "loss scale", "micro-steps", "ticks", "window", "partial",
+                                              "delivered", "divisor", "contribution", "duplicates"},
+    "rate tick update": {"rate", "clock", "ticks", "restored variable", "updates"},
+    "save load": {"clock", "ticks", "restored variable"},
     "first_values first_state": {"start", "formula", "before"},
     "apply_all apply_one placed formula": {"updates", "formula", "rate", "clock", "untouched", "adam", "visible"},
 }
@@ -111,6 +113,12 @@ def sites() -> list[Site]:
             for number, (method, node) in enumerate(nodes(tree_of(file)))]
 
 
+def half(which: str) -> list[Site]:
+    """Return one half of the places, "A" or "B": drawn once and for all. Local."""
+    drawn = random.Random(41).sample(sites(), len(sites()))
+    return drawn[::2] if which == "A" else drawn[1::2]
+
+
 class Mistake(ast.NodeTransformer):
     """Changes one node of a tree."""
 
@@ -152,7 +160,7 @@ def about(code: str, ranks: int) -> set:
 
 def right_for(site: Site) -> set:
     """Return what a right name of a mutant's mistake is about. Local."""
-    if site.file == "optimizers":
+    if site.file.startswith("optimizers"):
         return RIGHT["optimizers"]
     return next((right for names, right in RIGHT.items() if site.method in names.split()), set())
 
@@ -187,27 +195,36 @@ def judged(site: Site, ranks: int) -> dict:
             "sentences": [f"{d.code}: {d.words}" for d in told]}
 
 
-def main(arguments=None) -> int:
-    """Print what becomes of some mutants, drawn by a seed, and the counts."""
-    parser = argparse.ArgumentParser(prog="python -m mutants.generated", description=__doc__)
-    parser.add_argument("--count", type=int, metavar="N", help="how many (default: all)")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="which ones (default 1)")
-    parser.add_argument("--ranks", type=int, default=2, metavar="N", help="default 2")
-    asked = parser.parse_args(arguments)
-    rows = []
-    for site in random.Random(asked.seed).sample(sites(), asked.count or len(sites())):
-        rows.append(row := judged(site, asked.ranks))
-        marks = [word for word in ("seen", "raises", "named", "false", "unlike") if row[word]]
-        print(f"{site.file}.{site.method}, line {site.line}: {', '.join(marks) or 'not seen'}; "
-              f"{' / '.join(row['sentences'][:3])[:300]}", flush=True)
+def counts(rows) -> str:
+    """Return what became of some mutants, in numbers. Local."""
     seen = [row for row in rows if row["seen"]]
     wrong = [row for row in seen if not row["raises"]]
-    print(f"{len(rows)} of {len(sites())} mutants: {len(seen)} seen; {sum(r['unlike'] for r in rows)} not seen though "
-          f"some number has other bits; {len(rows) - len(seen) - sum(r['unlike'] for r in rows)} change no bit of any "
-          f"answer. Of those seen {len(seen) - len(wrong)} end with an error; of the other {len(wrong)} "
-          f"{sum(r['named'] for r in wrong)} are named by the decision that the mistake is in, "
-          f"{sum(len(r['sentences']) <= 2 for r in wrong)} in one or two sentences, "
-          f"{sum(r['false'] for r in wrong)} have a name of another decision")
+    unlike = sum(row["unlike"] for row in rows)
+    return (f"{len(rows)} mutants: {len(seen)} seen; {unlike} not seen though some number has other bits; "
+            f"{len(rows) - len(seen) - unlike} change no bit of any answer. Of those seen {len(seen) - len(wrong)} end "
+            f"with an error; of the other {len(wrong)} {sum(r['named'] for r in wrong)} are named by the decision that "
+            f"the mistake is in, {sum(len(r['sentences']) <= 2 for r in wrong)} in one or two sentences, "
+            f"{sum(r['false'] for r in wrong)} have a name of another decision")
+
+
+def main(arguments=None) -> int:
+    """Print what becomes of some mutants, and the counts: of each file, and of all."""
+    parser = argparse.ArgumentParser(prog="python -m mutants.generated", description=__doc__)
+    parser.add_argument("--count", type=int, metavar="N", help="how many, drawn by the seed (default: all)")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="which ones (default 1)")
+    parser.add_argument("--half", choices="AB", help="of which half (default: both)")
+    parser.add_argument("--ranks", type=int, default=2, metavar="N", help="default 2")
+    asked = parser.parse_args(arguments)
+    some, files = half(asked.half) if asked.half else sites(), {}
+    for site in random.Random(asked.seed).sample(some, asked.count or len(some)):
+        files.setdefault(site.file, []).append(row := judged(site, asked.ranks))
+        marks = [word for word in ("seen", "raises", "named", "false", "unlike") if row[word]]
+        if site in half("A"):
+            print(f"{site.file}.{site.method}, line {site.line}: {', '.join(marks) or 'not seen'}; "
+                  f"{' / '.join(row['sentences'][:3])[:300]}", flush=True)
+    for file, rows in files.items():
+        print(f"{file}: {counts(rows)}")
+    print(f"all: {counts(sum(files.values(), []))}")
     return 0
 
 

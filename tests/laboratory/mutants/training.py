@@ -104,9 +104,10 @@ def _rate_not_restored(self, right, task, saved):
 TRAINING = (
     Mutant(4, "mean of per-rank means", ("loss=mean-of-means",), undeclared(loss="mean-of-means")),
     Mutant(6, "the last batch divided by a full batch's count", ("divided-by-full-batch",), FullBatchCount),
-    Mutant(8, "accumulation advances the clock per micro-step", ("micro-clock",), planted(tick=_clock_per_micro_step)),
+    Mutant(8, "accumulation advances the clock per micro-step", ("count-per-micro-step",), planted(
+        tick=_clock_per_micro_step)),
     Mutant(8, "the partial last window is dropped", ("partial=dropped",), undeclared(partial="dropped")),
-    Mutant(9, "the loss scale is not removed", ("loss-scale-kept",), planted(
+    Mutant(9, "the loss scale is not removed", ("loss-scale-missing",), planted(
         accumulated=lambda self, right, task, window: right(replace(task, loss_scale=1.0), window))),
     Mutant(12, "duplicate ids handed to the update", ("duplicates-apart",), DuplicatesApart),
     Mutant(18, "one table is not broadcast at the start", ("not-broadcast",), TableNotBroadcast),

@@ -1,0 +1,84 @@
+"""Mistakes in a number, a count of updates, or a list of contributions: the same ones, whatever it decides."""
+
+import numpy as np
+
+from refimpl.conformance.space.deviation import Deviation, anywhere, concerning
+from refimpl.conformance.space.manifest import has
+
+NUMBERS = (
+    ("missing", "1 takes the place of {}", lambda x, n: np.ones_like(x)),
+    ("squared", "{} is applied twice", lambda x, n: x * x),
+    ("inverted", "{} divides what it should multiply, or the reverse", lambda x, n: 1 / x),
+    ("times-n", "{} is multiplied by N", lambda x, n: x * n), ("by-n", "{} is divided by N", lambda x, n: x / n),
+    ("doubled", "{} is twice as large", lambda x, n: x * 2), ("halved", "{} is half as large", lambda x, n: x / 2),
+    ("rooted", "the root of {} takes its place", lambda x, n: np.sqrt(x)),
+    ("plus-one", "{} is one too large", lambda x, n: x + 1),
+    ("minus-one", "{} is one too small", lambda x, n: np.maximum(1, x - 1)),
+    ("negated", "{} has the other sign", lambda x, n: -x),
+)
+"""(code, words, change(number, N))."""
+
+
+def wrong_numbers(decision: str, words: str, concerns=anywhere) -> list[Deviation]:
+    """Return the mistakes in a number that is decided. words: what it is called.  concerns: in which cases. Local."""
+    def changing(change):
+        return concerning(lambda right, m, p: change(np.asarray(right, np.float64)[()], m.case.ranks), concerns)
+
+    return [Deviation(f"{decision.replace(' ', '-')}-{code}", wrong.format(words), decision, changing(change))
+            for code, wrong, change in NUMBERS]
+
+
+def _by_variable(k, machine, place):
+    return k * len(machine.case.variables) + machine.case.variables.index(place.variable)
+
+
+def _by_micro_step(k, machine, place):
+    return sum(len(window) for window in machine.windows[:k])
+
+
+COUNTS = (
+    ("stopped", "{} stays where it begins", lambda k, m, p: 0, ()),
+    ("early", "{} is one too large", lambda k, m, p: k + 1, ()),
+    ("late", "{} is one too small from the second update on", lambda k, m, p: max(0, k - 1), ()),
+    ("per-variable", "{} advances with every variable, not with every update", _by_variable, ()),
+    ("per-micro-step", "{} advances with every micro-step, not with every update", _by_micro_step, ("window",)),
+    ("doubled", "{} counts each update twice", lambda k, m, p: 2 * k, ()),
+    ("backwards", "{} falls with each update", lambda k, m, p: -k, ()),
+    *((code, "{} " + words + " after resuming",
+       lambda k, m, p, anew=anew: k if k < m.task.resume_after else k + anew(m.task.resume_after),
+       ("resume_after",)) for code, words, anew in (
+        ("restarted", "starts anew", lambda r: -r), ("ahead", "is one too large", lambda r: 1),
+        ("behind", "is one too small", lambda r: -1), ("twice", "is twice what it was", lambda r: r))),
+)
+"""(code, words, change(updates done, machine, place), settings of the cases that it concerns)."""
+BY_T = ("adam", "adamw")
+"""Optimizers that ask for the number of an update."""
+
+
+def _by_clock(case) -> bool:
+    return case.settings["task"]["optimizer"] in BY_T
+
+
+COUNTED = (("clock", "the optimizer's step counter", _by_clock, ("clock",)),
+           ("rate", "the number of updates by which the learning rate falls", has("rate_factor"), ("ticks",)),
+           ("count", "the number of updates", lambda case: _by_clock(case) or has("rate_factor")(case),
+            ("clock", "ticks")))
+"""(code, words, in which cases it shows, the decisions that it is)."""
+
+
+def wrong_counts() -> list[Deviation]:
+    """Return the mistakes in how many updates there were, for the optimizer, for the rate, or for both. Local."""
+    return [Deviation(f"{of}-{code}", wrong.format(words), decision, change, also=dict.fromkeys(also, change),
+                      where=lambda case, shows=shows, needs=needs: shows(case) and has(*needs)(case))
+            for of, words, shows, (decision, *also) in COUNTED for code, wrong, change, needs in COUNTS
+            if (of, code) != ("clock", "backwards")]  # an optimizer cannot begin with update 0
+
+
+def miscounts(what: str, count: int):
+    """Yield (words, those that must be there, change of a list of numbers) of one counted wrongly, or two. Local."""
+    for r in range(count):
+        yield f"{what} {r} counted never", (r,), lambda given, r=r: [q for q in given if q != r]
+        yield f"{what} {r} counted twice", (r,), lambda given, r=r: [*given, r]
+        for q in set(range(count)) - {r}:
+            yield (f"{what} {r} counted twice; {what} {q} counted never", (r, q),
+                   lambda given, r=r, q=q: [r if k == q else k for k in given])
