@@ -1,10 +1,10 @@
 """A checkpoint does not depend on the number of ranks: a training resumes from it on any other, with the same bits.
 
-A rank keeps parts of some variables. To save, the ranks send all parts to rank 0, and it writes whole variables:
-    values, the optimizer's state for them, the number of steps done, and what each microbatch carries to the next step
-To resume, each rank reads its own parts. The random numbers of a step depend on seed, step and microbatch alone, so no
-generator has a state to save. Rank 0 writes a new file and renames it when it is complete: if a rank dies while it
-writes, the last checkpoint is still there.
+A rank keeps parts of some variables. To save, the ranks send all parts to rank 0, and it writes whole variables: their
+values, and the optimizer's state for them. It also writes the number of steps done, and what each microbatch carries to
+the next step. To resume, each rank reads its own parts. The random numbers of a step depend on seed, step and
+microbatch alone, so no generator has a state to save. Rank 0 writes a new file and renames it when it is complete: if a
+rank dies while it writes, the last checkpoint is still there.
 
     mpirun -n 4 python -m refimpl.plain.checkpoint
 """
