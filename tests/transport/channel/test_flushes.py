@@ -30,7 +30,7 @@ class Channel(RmaChannel):
 
 asleep, emulated, comm = float(sys.argv[1]), sys.argv[2] == "emulated", Communicator.of(None, 1.0)
 channel = Channel.open(comm, [TensorSlot("x", 0, 1, "float64", (4,))])
-comm.timeout = 60.0 if comm.rank or asleep < 3 else 1.0
+comm.timeout = 20.0 if comm.rank or asleep < 3 else 1.0
 if comm.rank == 0:
     channel.put_signal("x", np.ones(4))
     print(f"waited {channel.flushes.waited}", flush=True)
