@@ -120,7 +120,8 @@ AGGREGATION = (
     Mutant(20, "fusion silently off", ("fusion-off",), planted(
         buckets=lambda self, right, arrays: [[name] for name in arrays])),
     Mutant(21, "unlike variables are summed", ("matched-by-position",), MatchedByPosition),
-    Mutant(22, "collectives of two kinds meet", ("kinds-mixed",), KindsMixed),
+    # of bags there is one variable: there rows meet rows, and are added by position
+    Mutant(22, "collectives of two kinds meet", ("kinds-mixed", "added-by-position"), KindsMixed),
     Mutant(23, "a buffer reused before its transfer ended", ("buffer-reused",), BufferReused),
     Mutant(24, "a staged copy not copied back", ("not-reduced",), planted(
         aggregate_dense=lambda self, right, arrays: (right(arrays), arrays)[1])),
