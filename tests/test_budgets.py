@@ -24,7 +24,7 @@ BUDGETS = {
     "refimpl/experiments": 7481,
     "refimpl/gradients": 1226,
     "refimpl/jax": 1105,
-    "refimpl/notebook": 1812,
+    "refimpl/notebook": 1825,
     "refimpl/pictures": 2025,
     "refimpl/plain": 4717,
     "refimpl/plan": 2969,

@@ -3,10 +3,12 @@
 import os
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
+from traitlets.config import Config
 
 from refimpl.notebook.results import STORE
 from refimpl.notebook.stored import HELD, normalised, tags, write
@@ -26,15 +28,26 @@ def execute(path: Path, environment: dict | None = None) -> tuple[nbformat.Noteb
     environment: variables for the kernel, added to those of this process.
     """
     notebook = nbformat.read(path, 4)
-    client = NotebookClient(notebook, timeout=SECONDS_PER_CELL, kernel_name="python3", extra_arguments=QUIET,
-                            coalesce_streams=True, resources={"metadata": {"path": str(path.parent)}})
-    with client.setup_kernel(env={**os.environ, **ONE_THREAD, **(environment or {})}):
-        for number, cell in enumerate(notebook.cells):
+    with TemporaryDirectory(prefix="kernel-") as sockets:
+        client = _client(notebook, path, sockets)
+        return notebook, _failures(client, {**os.environ, **ONE_THREAD, **(environment or {})})
+
+
+def _failures(client, environment) -> list[str]:
+    """Execute a notebook in a new kernel; return what is wrong with it, as ``execute`` says."""
+    with client.setup_kernel(env=environment):
+        for number, cell in enumerate(client.nb.cells):
             if problem := _problem_of(client, cell, number):
-                return notebook, [f"{_place(number, cell)}: {problem}"]
-        lesson = list(enumerate(notebook.cells))
-        found = [(number, cell, problem) for number, cell in lesson for problem in _examined(client, number, cell)]
-    return notebook, [f"{_place(number, cell)}: {problem}" for number, cell, problem in found]
+                return [f"{_place(number, cell)}: {problem}"]
+        return [f"{_place(number, cell)}: {problem}" for number, cell in enumerate(client.nb.cells)
+                for problem in _examined(client, number, cell)]
+
+
+def _client(notebook, path: Path, sockets: str) -> NotebookClient:
+    """Return a client whose kernel has its sockets in a folder: of free ports two kernels may choose the same."""
+    config = Config(AsyncKernelManager={"transport": "ipc", "ip": f"{sockets}/kernel"})
+    return NotebookClient(notebook, timeout=SECONDS_PER_CELL, kernel_name="python3", extra_arguments=QUIET,
+                          coalesce_streams=True, resources={"metadata": {"path": str(path.parent)}}, config=config)
 
 
 def _place(number: int, cell) -> str:
