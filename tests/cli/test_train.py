@@ -110,3 +110,13 @@ def test_activations_are_told_where_there_are_some():
     every = {"dense": 1, "rows": 0, "indices": 0, "activations": 0, "control": 2}
     assert kinds_told([every]) == kinds_told([{"dense": 1}]) == ["dense", "rows", "indices"]
     assert kinds_told([every, {**every, "activations": 3}])[-1] == "activations"
+
+
+def test_a_choice_of_codecs_is_told_and_made(tmp_path, capsys):
+    """One rank sends nothing, so nothing is encoded."""
+    said = ["train", "lm", "--preset", "tiny", "--steps", "1", "--output", str(tmp_path / "run"), "--architecture", "auto"]
+    assert main([*said, "--codec", "dense=bf16/integers:8"]) == 0
+    assert "dense gradients as bf16/integers:8" in capsys.readouterr().out
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["options"]["codec"] == {}
+    assert main(["plan", "lm", "--ranks", "4", "--rate", "200mbit", "--codec", "dense=bf16/integers:8"]) == 0
+    assert "gradients as integers:8" in capsys.readouterr().out

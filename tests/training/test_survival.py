@@ -82,6 +82,7 @@ def test_all_steps_since_the_last_commit_are_undone():
     ({"consistency": "asynchronous", "architecture": "ps"}, "--consistency asynchronous"),
     ({"allreduce": "ring"}, "--allreduce ring"), ({"device": "cuda"}, "--device cuda"), ({"plan": {"ranks": 2}}, "--plan"),
     ({"search_partitions": True}, "--search-partitions"), ({"codec": {"dense": "integers:8"}}, "--codec integers"),
+    ({"codec": {"dense": "bf16/fp16"}, "architecture": "auto"}, "a choice of codecs"),
     ({"codec": {"dense": "topk"}}, "--codec topk"), ({"precision": "bf16"}, "--precision bf16"),
     ({"channel": "auto"}, "--channel auto"),
 ])

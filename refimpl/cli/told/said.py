@@ -29,7 +29,7 @@ def introduce(comm, recipe, options, output, changes=()):
         print(f"resumed with {', '.join(changes)}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)
     in_own_order = allreduce in ("ring", "double-tree") or allreduce.startswith(TREES)
-    in_any_order = codec_of(options.codec.get("dense", IDENTITY)).scaled  # sums of integers
+    in_any_order = all(codec_of(codec).scaled for codec in options.codec.get("dense", IDENTITY).split("/"))  # integers
     if in_own_order and not in_any_order and comm.size > 2 and options.architecture != "ps":
         print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
               "are not those of other N (docs/design.md, I1)", flush=True)

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from kernels.update import OPTIMIZERS
 from refimpl.gradients import Dealt
 from refimpl.gradients.codecs import codec_of
+from refimpl.plan.codecs import codecs_allowed
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.memory import members_of, require_memory
 from refimpl.training.planning.planning import AUTO
@@ -100,7 +101,8 @@ class SurvivingSession(Session):
     def _check(self):
         """Raise ValueError for what does not go with survival. Local."""
         asked = self.options
-        own_way = [codec for codec in asked.codec.values() if codec_of(codec).strategy]
+        codecs = [codec for text in asked.codec.values() for codec in text.split("/")]
+        own_way = [codec for codec in codecs if codec_of(codec).strategy]
         for refused, option, why in (
                 (asked.consistency != SYNCHRONOUS, f"--consistency {asked.consistency}",
                  "without barriers the ranks have no step to which all could go back"),
@@ -108,10 +110,11 @@ class SurvivingSession(Session):
                 (asked.plan, "--plan", "it says which ranks own what, and there will be fewer"),
                 (asked.allreduce not in ANY_DEAL, f"--allreduce {asked.allreduce}",
                  f"any ranks that are left must be able to sum in the same order: {', '.join(ANY_DEAL)}"),
-                (any(codec_of(codec).scaled for codec in asked.codec.values()), "--codec integers",
+                (any(codec_of(codec).scaled for codec in codecs), "--codec integers",
                  "its sums are not formed before ranks agree on a scale, so none are kept when a rank dies"),
                 (own_way, f"--codec {', '.join(own_way)}",
                  "a rank keeps its microbatches' messages, or what they have left out, and these would die with it"),
+                (codecs_allowed(asked.codec), "a choice of codecs", "the ranks that are left might choose another"),
                 (asked.precision, f"--precision {asked.precision}", "its scale of the loss is not given back"),
                 (asked.channel != NONE, f"--channel {asked.channel}", "a slot dies with its reader or its writer"),
                 (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
