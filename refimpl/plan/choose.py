@@ -21,7 +21,7 @@ from refimpl.collectives.choose import AUTO_ON
 from refimpl.collectives.simulation.network import Network
 from refimpl.gradients import Layout
 from refimpl.gradients.codecs import IDENTITY
-from refimpl.plan.codecs import codecs_allowed
+from refimpl.plan.codecs import codecs_to_choose
 from refimpl.plan.partitions.balance import imbalance, owner_loads
 from refimpl.plan.make import ARCHITECTURES, AS_DENSE, make_plan
 from refimpl.plan.plan import Plan
@@ -99,7 +99,7 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
     placing: partitions, scheme, local_aggregation, ... of ``make_plan``.  Its codec may allow several: bf16/integers:8.
     Raises ValueError as ``make_plan`` does, or if variables of several dtypes would share an arena.
     """
-    variables, allowed = list(variables), codecs_allowed(placing.get("codec") or {})
+    variables, allowed = list(variables), codecs_to_choose(placing.get("codec") or {})
     placing["codec"] = {**(placing.get("codec") or {}), **dict.fromkeys(allowed, IDENTITY)}
     making = {"ranks": network.ranks, "microbatches": microbatches, "machines": network.machines,
               "allreduce": _algorithm(variables, allreduce, network, microbatches), **placing}
@@ -165,7 +165,7 @@ def _improve(variables, trial, chosen):
 
 
 def _with_codecs(trial: "Trials", chosen, allowed: dict[str, list[str]]) -> "Trials":
-    """Return the trials with one of the allowed codecs for each: "identity", or what makes the step shorter by GAIN."""
+    """Return the trials with one of the allowed codecs for each, if that makes the predicted step shorter by GAIN."""
     for which, codecs in allowed.items():
         tried = {codec: Trials(trial.variables, trial.predictor, trial.making | {
             "codec": trial.making["codec"] | {which: codec}}) for codec in codecs}

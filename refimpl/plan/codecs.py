@@ -13,14 +13,19 @@ gradients, and variables that a codec would not make smaller (``Codec.fits``).""
 
 
 def codecs_allowed(asked: dict[str, str]) -> dict[str, list[str]]:
-    """Return which -> the codecs that it allows, for those with several ("bf16/integers:8"): these, and none. Local.
+    """Return which -> the codecs that it names, for all: one, or several among which auto chooses, "bf16/integers:8".
 
-    Raises ValueError for a codec that there is not.
+    Local. Raises ValueError for a codec that there is not.
     """
     allowed = {which: text.split("/") for which, text in asked.items()}
     for codec in (codec for some in allowed.values() for codec in some):
         codec_of(codec)
-    return {which: [IDENTITY, *some] for which, some in allowed.items() if len(some) > 1}
+    return allowed
+
+
+def codecs_to_choose(asked: dict[str, str]) -> dict[str, list[str]]:
+    """Return ``codecs_allowed`` of those that name several. Local. Raises as that."""
+    return {which: some for which, some in codecs_allowed(asked).items() if len(some) > 1}
 
 
 def codecs_of(variables, asked: dict[str, str]) -> dict[str, str]:

@@ -150,8 +150,8 @@ class Predictor:
 
     def seconds(self, plan: Plan, variables=None) -> float:
         """Return the predicted seconds of a step's exchanges; of all variables, or of these as if they were alone."""
-        some = self.variables if variables is None else variables
-        coding = sum(self._coding(plan, variable) for variable in some if variable.name in encoded(plan))
+        some, codecs = self.variables if variables is None else variables, encoded(plan)
+        coding = sum(self._coding(plan, variable) for variable in some if variable.name in codecs)
         return coding + sum(self._together(plan, strategy, placed) for strategy, placed in together(plan, some))
 
     def without_bytes(self, plan: Plan, variable) -> float:

@@ -7,7 +7,7 @@ from typing import get_args
 from kernels.half import KINDS
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES
-from refimpl.plan.codecs import codecs_allowed
+from refimpl.plan.codecs import codecs_to_choose
 from refimpl.json_file import shaped
 from refimpl.plan.make import check_sharded
 from refimpl.plan.plan import SYNCHRONOUS
@@ -137,7 +137,7 @@ class Options:
             raise ValueError("the search for P places partitions by bytes: leave --balance popularity out")
         if self.codec and self.plan is not None:
             raise ValueError("the plan says itself how gradients are encoded: leave codec out, or edit the plan")
-        if (open_ones := codecs_allowed(self.codec)) and self.architecture != "auto":
+        if (open_ones := codecs_to_choose(self.codec)) and self.architecture != "auto":
             which = next(iter(open_ones))
             raise ValueError(f"--codec {which}={self.codec[which]} allows several codecs, of which --architecture auto "
                              "takes one: say auto, or name one codec")

@@ -11,7 +11,7 @@ from kernels.update import OPTIMIZERS
 from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
 from refimpl.plan.buckets import with_buckets
-from refimpl.plan.codecs import check_codecs, codecs_allowed, encoded
+from refimpl.plan.codecs import check_codecs, codecs_to_choose, encoded
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.checked.data import CheckedData
 from refimpl.training.checked.model import CheckedModel
@@ -85,7 +85,7 @@ class Trainer:
                                          | {"metrics": metrics_of(model)} | facts()))
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
             planned, reason = Planning(model, data, options, comm, network_file).find()
-            if codecs_allowed(options.codec):  # a checkpoint says which were taken: others would give other numbers
+            if codecs_to_choose(options.codec):  # a checkpoint says which were taken: others would give other numbers
                 options = replace(options, codec=encoded(planned))
             comm.together(lambda: check_consistency(options, planned, data.microbatches, device.kind), (ValueError,))
             comm.together(lambda: check_codecs(planned, variables, device.kind, options.optimizer,

@@ -5,6 +5,7 @@ import json
 from refimpl.collectives.choose import TREES
 from refimpl.gradients.codecs import IDENTITY, codec_of
 from refimpl.plain.consistencies import is_decentralised
+from refimpl.plan.codecs import codecs_allowed
 from refimpl.plan.plan import SYNCHRONOUS
 
 READ_IN_PLACE = ("The dense bytes are counted by the formula of the allreduce. They are not sent, because the ranks "
@@ -29,7 +30,8 @@ def introduce(comm, recipe, options, output, changes=()):
         print(f"resumed with {', '.join(changes)}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)
     in_own_order = allreduce in ("ring", "double-tree") or allreduce.startswith(TREES)
-    in_any_order = all(codec_of(codec).scaled for codec in options.codec.get("dense", IDENTITY).split("/"))  # integers
+    dense = codecs_allowed(options.codec).get("dense", [IDENTITY])
+    in_any_order = all(codec_of(codec).scaled for codec in dense)  # sums of integers
     if in_own_order and not in_any_order and comm.size > 2 and options.architecture != "ps":
         print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
               "are not those of other N (docs/design.md, I1)", flush=True)

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from kernels.update import OPTIMIZERS
 from refimpl.gradients import Dealt
 from refimpl.gradients.codecs import codec_of
-from refimpl.plan.codecs import codecs_allowed
+from refimpl.plan.codecs import codecs_allowed, codecs_to_choose
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.memory import members_of, require_memory
 from refimpl.training.planning.planning import AUTO
@@ -101,7 +101,7 @@ class SurvivingSession(Session):
     def _check(self):
         """Raise ValueError for what does not go with survival. Local."""
         asked = self.options
-        codecs = [codec for text in asked.codec.values() for codec in text.split("/")]
+        codecs = [codec for some in codecs_allowed(asked.codec).values() for codec in some]
         own_way = [codec for codec in codecs if codec_of(codec).strategy]
         for refused, option, why in (
                 (asked.consistency != SYNCHRONOUS, f"--consistency {asked.consistency}",
@@ -114,7 +114,7 @@ class SurvivingSession(Session):
                  "its sums are not formed before ranks agree on a scale, so none are kept when a rank dies"),
                 (own_way, f"--codec {', '.join(own_way)}",
                  "a rank keeps its microbatches' messages, or what they have left out, and these would die with it"),
-                (codecs_allowed(asked.codec), "a choice of codecs", "the ranks that are left might choose another"),
+                (codecs_to_choose(asked.codec), "a choice of codecs", "the ranks that are left might choose another"),
                 (asked.precision, f"--precision {asked.precision}", "its scale of the loss is not given back"),
                 (asked.channel != NONE, f"--channel {asked.channel}", "a slot dies with its reader or its writer"),
                 (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
