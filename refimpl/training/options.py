@@ -140,7 +140,7 @@ class Options:
         if (open_ones := codecs_to_choose(self.codec)) and self.architecture != "auto":
             which = next(iter(open_ones))
             raise ValueError(f"--codec {which}={self.codec[which]} allows several codecs, of which --architecture auto "
-                             "takes one: say auto, or name one codec")
+                             "takes one: say --architecture auto, or name one codec")
         if self.hot_rows != "auto" and not (isinstance(self.hot_rows, int) and self.hot_rows >= 0):
             raise ValueError(f"hot_rows is {self.hot_rows!r}: give a number of rows, or auto")
         for rank, factor in self.slow_rank.items():
