@@ -60,7 +60,8 @@ class Expressions:
 
     def common(self, left: int, right: int) -> str:
         """Return the names of the contributions that both hold; "" if none."""
-        return self.named(self.contains[left] & self.contains[right])
+        both = self.contains[left] & self.contains[right]
+        return self.named(both) if both else ""  # asked of every sum: names are looked up only for an error
 
     def named(self, bits: int) -> str:
         """Return the names of the contributions in ``bits``."""

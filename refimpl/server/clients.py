@@ -59,6 +59,11 @@ class Aggregators:
         ranks = self.machine(rank)
         return ranks[self._where[owner][1] % len(ranks)]
 
+    def owners_of(self, rank: int) -> list[int]:
+        """Return the owners, rising, for which a rank is the aggregator on its machine; it is one of them. Local."""
+        machine, place = self._where[rank]
+        return sorted(owner for ranks in self.machines for owner in ranks[place::len(self.machines[machine])])
+
     def joined(self, rank: int, leaves: int) -> list[tuple[Node, list[int]]]:
         """Return the nodes that a machine can compute, with the places of the ranks' nodes in each, in leaf order.
 
@@ -71,5 +76,5 @@ class Aggregators:
     def clients(self, leaves: int) -> Clients:
         """Return the owners' clients: the aggregators, for owners on other machines. leaves: V. Local."""
         ranks = range(len(self._where))
-        return Clients(tuple(tuple(o for o in ranks if o not in self.machine(r) and self.aggregator(r, o) == r)
-                             for r in ranks), tuple(tuple(node for node, _ in self.joined(r, leaves)) for r in ranks))
+        return Clients(tuple(tuple(o for o in self.owners_of(r) if o != r) for r in ranks),
+                       tuple(tuple(node for node, _ in self.joined(r, leaves)) for r in ranks))

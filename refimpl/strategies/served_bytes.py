@@ -28,8 +28,8 @@ def inside(plan, counts):
     found, aggregators = np.zeros_like(counts), plan.aggregators()
     if aggregators is not None:
         for rank in range(plan.ranks):
-            to = [aggregators.aggregator(rank, owner) for owner in range(plan.ranks)]
-            np.add.at(found[rank], to, counts[rank])
+            members = list(aggregators.machine(rank))
+            found[members, rank] = counts[np.ix_(members, aggregators.owners_of(rank))].sum(axis=1)
     np.fill_diagonal(found, 0)
     return found
 
