@@ -5,9 +5,9 @@
     push    rank --- row gradients -> aggregator --- their sum -----> owner
 
 Each rank of a machine is the aggregator for some owners. The first rank of each machine is the aggregator for the first
-ranks of all machines, the second rank for the second ranks, and so on. So all ranks of a machine share the work, and on
-its own machine an owner is the aggregator for itself. The class below wraps a server (refimpl.plain.server). The server
-treats an aggregator as it treats any rank that pulls and pushes.
+ranks of all machines, the second rank for the second ranks, and so on. So all ranks of a machine share the work. What a
+machine's ranks send to an owner on the same machine, they send to the owner itself. The class below wraps a server
+(refimpl.plain.server). The server treats an aggregator as it treats any rank that pulls and pushes.
 
     mpirun -n 4 python -m refimpl.plain.aggregation
 """
@@ -37,7 +37,7 @@ class LocalAggregation:
         machines = [spans[first:first + each] for first in range(0, size, each)]  # those of each machine's ranks
         self.within = Messages(server.messages.comm.Split(rank // each, rank))
         self.nodes_within = [cover(*span) for span in machines[rank // each]]
-        # each rank of a machine sends some rows of the machine's nodes, so all of them have the same nodes
+        # an aggregator has, for its rows, the sums of its whole machine: the same nodes on all ranks of a machine
         self.nodes_of = [cover(spans[0][0], spans[-1][1]) for spans in machines for _ in spans]
 
     def aggregator_of(self, rows):

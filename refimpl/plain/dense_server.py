@@ -27,7 +27,7 @@ class DenseServer:
         return self.whole(self.values, "pull dense")
 
     def push(self, nodes):
-        """Return (None, gradient): on the owner the sum over all microbatches, elsewhere an empty array. Collective."""
+        """Return (None for row numbers, gradient): the sum on the owner, elsewhere an empty array. Collective."""
         flat = np.array(list(nodes.values()), self.values.dtype).reshape(len(nodes), self.size)
         outgoing = [flat if r == self.owner else flat[:0] for r in range(self.messages.size)]
         arrived = self.messages.exchange(outgoing, "push dense")

@@ -1,15 +1,15 @@
 """An owner without barriers: it answers pulls, applies pushes, and records the order in which they arrive.
 
     record    the numbers of the workers, one for each pull answered and for each push received. A worker pulls and
-              pushes in turns, and pulls once more at the end, so the numbers alone tell which entries are pulls
+              pushes in turns, so its first, third, fifth, … entries are the pulls. It pulls once more at the end
 
 The parameters are a function of the records: the same entries give the same bits again (``replay``). Each of N ranks
 is an owner and a worker. Row r of a sparse variable lies on owner r mod N, and dense variable number i on owner i mod
 N. The staleness of a row, or of a dense variable, is the number of its updates since the worker pulled it.
 
 The consistency says which n pushes an update applies. Their gradients are corrected and added up by a tree whose leaf i
-is push i. The optimizer gets the sum times N / n, which is the mean over the examples of n workers. With n = N this is
-the synchronous gradient, to the bit. The conformance suite replaces one method of this class for each known mistake.
+is push i. The optimizer gets the sum times N / n (see ``times``). With n = N this is the synchronous gradient, to the
+bit. The conformance suite replaces one method of this class for each known mistake.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class Owner:
     """
 
     def __init__(self, number, owners, workers, steps, variables, options, rule="asynchronous", correction="none"):
-        from refimpl.plain.clipping import Optimizer  # not above: the suite calls only ``begin``, without kernels
+        from refimpl.plain.clipping import Optimizer  # here: the suite calls only ``begin``, and needs no kernels
         if options.clip_norm is not None or not options.average_sparse:
             raise ValueError("without barriers no rank knows all gradients: set clip_norm None, average_sparse True")
         check(correction, options.optimizer)
@@ -108,7 +108,7 @@ class Owner:
         self.version += 1
 
     def times(self, pushes):
-        """Return N / n: the factor that makes the sum of these pushes a mean over the examples of n workers."""
+        """Return N / n. Gradients come divided by the examples of N workers: N / n makes their sum a mean over n."""
         return len(self.clocks) / len(pushes)
 
     def corrected(self, v, push):

@@ -29,7 +29,7 @@ class Replica:
         return self.values
 
     def push(self, nodes):
-        """Return (None, the gradient summed over all microbatches). nodes: {(start, stop): array}. Collective."""
+        """Return (None for row numbers, the summed gradient). nodes: {(start, stop): array}. Collective."""
         vectors = np.array(list(nodes.values()), self.values.dtype).reshape(len(nodes), self.values.size)
         return None, allreduce(self.messages, vectors, self.microbatches).reshape(self.values.shape)
 

@@ -36,10 +36,10 @@ def microbatches_of(rank, ranks, microbatches):
 
 
 def cover(start, stop):
-    """Return the fewest nodes that cover [start, stop). A rank that has only these microbatches can form them."""
+    """Return the fewest nodes of 1, 2, 4, … microbatches that cover [start, stop). They need no others."""
     nodes = []
     while start < stop:
-        length = 1  # double it as long as the node begins at a multiple of its length and ends before ``stop``
+        length = 1  # double it as long as the node begins at a multiple of its new length and does not pass ``stop``
         while start % (2 * length) == 0 and start + 2 * length <= stop:
             length *= 2
         nodes.append((start, start + length))
