@@ -1,4 +1,4 @@
-"""Attention NMT, the third model of Parallax: an encoder, a decoder with attention, and two sparse embeddings."""
+"""Attention NMT, the translator of Parallax: an encoder, a decoder with attention, and two sparse embeddings."""
 
 from numbers import Real
 

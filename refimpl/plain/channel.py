@@ -3,7 +3,7 @@
 Nothing is parsed or negotiated while training, because the plan says where each tensor goes. A slot has three parts:
     signal   how many tensors have been written here      set by the writer, when the tensor is complete
     credit   how many have been read                      set by the reader; the slot may be overwritten then
-    payload  the tensor, after its dtype and shape where these vary
+    payload  the tensor; in a dynamic slot its dtype and shape come before it
 static   The writer puts the payload, then the signal. The reader uses it in place, then gives the credit back:
          n + 8 + 8 bytes for n bytes of payload.
 dynamic  The shape varies. The writer puts dtype and shape, then the signal: m = 24 + 8 · dimensions bytes. The reader

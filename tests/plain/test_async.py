@@ -17,12 +17,12 @@ from refimpl.plain.scripted_clock import run
 # ---- asynchronous: constant delay ------------------------------------------------------------------------------------
 
 def bound(delay):
-    """The largest stable η λ."""
+    """The largest stable η h."""
     return 2 * math.cos(math.pi * delay / (2 * delay + 1))
 
 
 def delayed(delay, factors, correction="none", updates=6000):
-    """All versions of w with η λ = factors: delay + 1 workers of one speed, so that each gradient is so many updates old."""
+    """All versions of w with η h = factors: delay + 1 workers of one speed, so that each gradient is so many updates old."""
     workers = delay + 1
     owner, _ = springs("asynchronous", [factors] * workers, updates // workers, [1.0] * workers, correction=correction)
     assert owner.staleness[delay] >= (updates // workers - 1) * workers  # from the second gradient of each worker on
