@@ -173,11 +173,18 @@ test-faults: $(installed) ## make hostile trials on 3 ranks: no hang, no silent 
 test-mutants: $(installed) ## plant classic bugs one at a time in a right implementation: the conformance suite must name them
 	PYTHONPATH=tests/laboratory $(python) -m mutants
 
-conformance-peers: $(installed) ## run the conformance suite on PyTorch, JAX and TorchRec, those that are installed, on 1 to 4 ranks
+conformance-peers: $(installed) ## run the conformance suite and the golden traces on PyTorch, JAX and TorchRec, those that are installed
 	@for peer in torch_ddp jax_optax torchrec_tables; do \
 	  $(python) -c "import $${peer%_*}" 2>/dev/null || { echo "$${peer%_*} is not installed"; continue; }; \
 	  $(python) -m refimpl conformance run --target refimpl.conformance.adapters.$$peer --ranks 1 2 3 4 \
 	    --expected-failures tests/conformance/$${peer}_expected.json || exit 1; \
+	done
+	@for peer in torch jax; do \
+	  $(python) -c "import $$peer" 2>/dev/null || continue; \
+	  for trace in lm cnn vgg; do \
+	    $(python) -m refimpl.conformance.adapters.$${peer}_traces $$trace build/traces/$$peer-$$trace && \
+	    $(python) -m refimpl conformance check build/traces/$$peer-$$trace || exit 1; \
+	  done; \
 	done
 
 test-docs: SPHINX := -W --keep-going

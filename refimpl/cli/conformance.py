@@ -29,6 +29,9 @@ def add(parser):
                       help="JSON of cases that are known to fail, and why")
     run_.add_argument("--timeout", type=seconds, metavar="S",
                       help="seconds after which a case counts as hanging (default 60)")
+    run_.add_argument("--snippet", type=file, metavar="FILE",
+                      help="write a program that calls the adapter on the smallest case of the first failure that has "
+                      "no name, and prints what is wrong")
     action("manifest", help="explain every field and value of the manifest, and print an example")
     cases = action("cases", help="list the cases")
     cases.add_argument("--ranks", type=whole(), metavar="N", help="number of ranks (default 4)")
@@ -82,13 +85,16 @@ def _run(given) -> int:
 
 
 def _report(outcomes, expected, given):
-    """Print the outcomes as JSON and write them as a page, where that is asked for."""
+    """Print the outcomes as JSON, write them as a page, and the first snippet, where that is asked for."""
     from refimpl.conformance.report import html_page, plain
 
     if given.get("json"):
         print(json.dumps({"format": 1, "outcomes": [plain(outcome, expected) for outcome in outcomes]}))
     if "html" in given:
         Path(given["html"]).write_text(html_page(outcomes, expected))
+    if "snippet" in given:
+        snippets = (d["snippet"] for outcome in outcomes for d in plain(outcome)["diagnoses"] if d["snippet"])
+        Path(given["snippet"]).write_text(next(snippets, "# every failure has a name\n"))
 
 
 def _manifest(given) -> int:

@@ -58,7 +58,7 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
     everyone, holders = case.settings.get("group", range(case.ranks)), case.settings.get("holders", {})
     for rank, answer in enumerate(answers):
         if len(answer.steps) != len(wanted):
-            evidence.complaints.append(_miscounted_updates(case, rank, len(answer.steps), len(wanted)))
+            evidence.complaints.append(_miscounted_updates(case, rank, answer.steps, wanted))
     if evidence.complaints:
         return evidence
     for step, expected in enumerate(wanted):
@@ -78,12 +78,25 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
 
 
 def _miscounted_updates(case, rank, found, wanted) -> Complaint:
-    """Where windows are accumulated, the partial last one may have been dropped, or applied, against the manifest."""
-    words, code = f"rank {rank} gave {found} updates, expected {wanted}", ""
-    if case.kind == "accumulate" and found in (wanted - 1, wanted + 1):
-        rule = "dropped" if found < wanted else "applied"
+    """Where windows are accumulated, the partial last one may have been dropped, or applied, against the manifest.
+
+    Only if the updates before are right; else another window may have been.
+    """
+    words, code = f"rank {rank} gave {len(found)} updates, expected {len(wanted)}", ""
+    first = next((step for step, (given, wants) in enumerate(zip(found, wanted))
+                  if KINDS[case.kind].stage == "update" and not all(_gives(given.get(n), w) for n, w in wants.items())),
+                 None)
+    if first is not None:
+        words = f"{words}; the first that differs is update {first}"
+    elif case.kind == "accumulate" and abs(len(found) - len(wanted)) == 1:
+        rule = "dropped" if len(found) < len(wanted) else "applied"
         words, code = f"{words}: the last window, which is partial, is {rule}", f"partial={rule}"
     return Complaint("", words, rank=rank, code=code)
+
+
+def _gives(part, want) -> bool:
+    """Return whether a variable, whole, is as expected."""
+    return np.shape(part) == np.shape(want.value) and bool((np.abs(part - want.value) <= want.tolerance).all())
 
 
 def _wrong_form(name, part, want) -> str:

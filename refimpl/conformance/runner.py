@@ -21,12 +21,13 @@ NEVER = "never came back from this case"
 
 @dataclass
 class Outcome:
-    """All verdicts on one target on one number of ranks."""
+    """All verdicts on one target on one number of ranks. launcher: one of LAUNCHERS, "" where nothing was run."""
 
     target: str
     ranks: int
     semantics: Semantics
     verdicts: list[Verdict]
+    launcher: str = ""
 
     @property
     def failed(self) -> list[Verdict]:
@@ -61,7 +62,7 @@ def run_local(make, ranks: int, cases=None, name: str = "local") -> Outcome:
         semantics, answers = answers_of(make, case)
         pairs.append(judge(case, semantics, answers))
     diagnose(pairs)
-    return Outcome(name, ranks, semantics, [verdict for verdict, _ in pairs])
+    return Outcome(name, ranks, semantics, [verdict for verdict, _ in pairs], "local")
 
 
 def answers_of(make, case: Case) -> tuple[Semantics, list[Answer]]:
@@ -101,7 +102,7 @@ def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
         silent = NEVER if told or not how else f"{NEVER}: {how}"
         pairs.append(judge(case, semantics, [a if a is not None else Answer(error=silent) for a in answers]))
     diagnose(pairs)
-    return Outcome(name, ranks, semantics, [verdict for verdict, _ in pairs])
+    return Outcome(name, ranks, semantics, [verdict for verdict, _ in pairs], launcher)
 
 
 def _manifest(folder, ranks, name, how) -> Semantics:

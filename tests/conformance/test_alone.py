@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NEED_MORE = {
-    "adapters": ("jax_optax", "ours", "ours_mesh", "ours_owner", "ours_training", "torch_ddp", "torch_given",
+    "adapters": ("jax_models", "jax_optax", "jax_traces", "ours", "ours_mesh", "ours_owner", "ours_training", "torch_ddp", "torch_given",
                  "torch_models", "torch_traces", "torch_training", "torchrec_tables"),
     "report": ("terminal",),  # rich
     "traces": ("record", "recipes"),  # what makes golden traces, not what compares with them

@@ -155,6 +155,17 @@ def test_missing_answers_and_too_many():
         assert verdict.status == "failed" and words in verdict.why
 
 
+@pytest.mark.parametrize("lost, code, words", [(-1, "partial=dropped", "the last window, which is partial, is dropped"),
+                                               (0, "", "gave 2 updates, expected 3; the first that differs is update 0")])
+def test_another_window_than_the_last_is_not_called_the_last(lost, code, words):
+    case = case_named("accumulate/sgd", 2)
+    answers = answers_to(case)
+    for answer in answers:
+        answer.steps.pop(lost)
+    verdict, _ = judge(case, EVERYTHING, answers)
+    assert verdict.findings[0].code == code and words in verdict.why
+
+
 def test_what_the_manifest_leaves_out_is_skipped_with_a_reason():
     for name, change, words in (("dense/half-overflow", {"dtypes": ("float32",)}, "leave out float16"),
                                 ("update/adam", {"supports": ()}, "leaves out adam"),

@@ -15,7 +15,7 @@ from refimpl.conformance.traces.check import first_difference, judge_trace
 from refimpl.conformance.traces.golden import golden
 
 torch = pytest.importorskip("torch")
-from refimpl.conformance.adapters.torch_traces import TraceTraining  # noqa: E402 - after the skip
+from refimpl.conformance.adapters.torch_traces import TorchTraceTraining  # noqa: E402 - after the skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 ADAPTERS = "refimpl.conformance.adapters"
@@ -68,7 +68,7 @@ def test_a_wrong_manifest_is_told(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["lm", "cnn", "vgg"])
 def test_a_whole_training(name, precision):
     """PyTorch's own forward and backward passes, sums, clipping and updates give our trace, stage by stage."""
-    outcome = judge_trace(TraceTraining(golden(name, precision)).run())
+    outcome = judge_trace(TorchTraceTraining(golden(name, precision)).run())
     assert [(v.stage, v.why) for v in outcome.failed] == []
     passed = {v.stage for v in outcome.verdicts if v.status == "passed"}
     assert passed >= {"start", "local", "aggregated", "metrics", "state", "parameters", "training"}
@@ -89,7 +89,7 @@ def rows_are_left_out_of_the_norm(training, monkeypatch):
 @pytest.mark.parametrize(("fault", "stage"), [(the_target_stays_a_candidate, "local"),
                                               (rows_are_left_out_of_the_norm, "metrics")])
 def test_a_careless_training_is_seen_where_it_begins(monkeypatch, fault, stage):
-    training = TraceTraining(golden("lm", "float32"))
+    training = TorchTraceTraining(golden("lm", "float32"))
     fault(training, monkeypatch)
     first = first_difference(judge_trace(training.run()).verdicts)
     assert (first[0].stage, first[1].step) == (stage, 0)

@@ -15,6 +15,8 @@ from refimpl.conformance.kinds import KINDS
 
 def diagnose(judged) -> None:
     """Give every failed verdict its diagnosis. judged: (verdict, evidence or None) of all cases of a target. Local."""
+    if all(verdict.status != "failed" for verdict, _ in judged):
+        return
     with np.errstate(all="ignore"):  # wrong hypotheses about wrong numbers: they overflow as they please
         for verdict, evidence in judged:
             if verdict.status == "failed":

@@ -29,15 +29,21 @@ def localise(answers, passed, verdicts) -> Diagnosis:
     place = f": {patterns[0]}" if len(patterns) == 1 else ""
     return Diagnosis(f"unexplained={functions[0]}" + (f",{told[0]}" if told else ""), ", ".join(words) + place,
                      f"no deviation gives these numbers; the smallest case that shows it is {first.case.name}: "
-                     f"{verdicts[id(first.evidence)].why}", vague=True)
+                     f"{verdicts[id(first.evidence)].why}", True, _shown_by(first))
+
+
+def _shown_by(answers) -> tuple:
+    """Return the case, and the place of its first wrong answer."""
+    place = answers.wrong[0].place
+    return answers.case.name, place.step, place.variable.name, place.rank
 
 
 def _rounding(answers, verdict) -> Diagnosis:
     return Diagnosis(f"rounding={answers.function}", f"{answers.function}: right but for rounding, which is more than "
                      f"any order of the operations explains: up to {verdict.worst_ulp:.3g} ULP, "
                      f"{verdict.worst_ratio:.3g} x what is allowed",
-                     f"the smallest case that shows it is {answers.case.name}: {verdict.why}",
-                     vague=True)
+                     f"the smallest case that shows it is {answers.case.name}: {verdict.why}", True,
+                     _shown_by(answers))
 
 
 def _rows_lost(answers) -> Diagnosis | None:

@@ -46,12 +46,16 @@ def of_error(evidence, verdict):
         return Diagnosis("absent-gradient", "a variable of which one rank has no gradient ends the step for all",
                          verdict.why)
     first = [r for r in errors if not errors[r].startswith(("LeftAlone", "never"))] or list(errors)
-    return Diagnosis("error", f"{ranks_in_words(first)} ended with an error", verdict.why, vague=True)
+    shown_by = (evidence.case.name, 0, next(iter(evidence.wanted[0])), first[0]) if evidence.wanted else ()
+    return Diagnosis("error", f"{ranks_in_words(first)} ended with an error", verdict.why, True, shown_by)
 
 
 def of_property(evidence, verdict):
     """A check of all answers together knows what it found; answers of a wrong form say so."""
     for finding in verdict.findings:
         if not finding.ok and finding.comparison == "property":
-            return Diagnosis(finding.code or "wrong-form", finding.words, vague=not finding.code)
+            step, known = finding.step or 0, evidence.wanted and not finding.code
+            shown = known and finding.variable in evidence.wanted[step]
+            return Diagnosis(finding.code or "wrong-form", finding.words, "", not finding.code,
+                             (verdict.case, step, finding.variable, finding.rank) if shown else ())
     return None

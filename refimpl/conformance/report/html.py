@@ -12,6 +12,7 @@ border-bottom:1px solid #ddd}tr.v td{font-size:.85em;border:0}
 tr.v td:first-child{padding-left:1.5rem}td.n{text-align:right;font-variant-numeric:tabular-nums}.passed{color:#17722f}
 .failed{color:#b3261e;font-weight:600}.skipped{color:#777}.expected{color:#946200}section{margin:2rem 0}
 blockquote{margin:.8rem 0;padding:.4rem 1rem;border-left:4px solid #b3261e;background:#fbf3f2}small{color:#555}
+pre{overflow:auto}
 @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}td,th{border-color:#444}
 blockquote{background:#2a2020}}"""
 
@@ -28,12 +29,18 @@ def html_page(outcomes, expected: ExpectedFailures = ExpectedFailures()) -> str:
 
 def _section(data) -> str:
     counts = ", ".join(f"{number} {status}" for status, number in data["counts"].items())
-    diagnoses = "".join(f"<blockquote><b>{escape(d['words'])}</b><br>{escape(d['evidence'])}<br><small>{d['code']}: "
-                        f"{escape(', '.join(d['cases']))}</small></blockquote>" for d in data["diagnoses"])
+    diagnoses = "".join(map(_diagnosis, data["diagnoses"]))
     rows = "".join(map(_row, data["cases"]))
     return (f"<section><h2>{data['ranks']} rank{'s' if data['ranks'] > 1 else ''}: {counts}</h2>{diagnoses}<table><tr>"
             f"<th>case<th>stage<th>outcome<th>compared<th>worst ULP<th>of bound<th>first difference, or why not</tr>"
             f"{rows}</table></section>")
+
+
+def _diagnosis(found) -> str:
+    program = (f"<details><summary>A program that shows it</summary><pre>{escape(found['snippet'])}</pre></details>"
+               if found["snippet"] else "")
+    return (f"<blockquote><b>{escape(found['words'])}</b><br>{escape(found['evidence'])}<br><small>{found['code']}: "
+            f"{escape(', '.join(found['cases']))}</small>{program}</blockquote>")
 
 
 def _row(case) -> str:

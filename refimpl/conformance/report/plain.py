@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.report.expected import ExpectedFailures
+from refimpl.conformance.report.snippet import snippet
 
 FORMAT = 1
 
@@ -16,7 +17,8 @@ def plain(outcome, expected: ExpectedFailures = ExpectedFailures()) -> dict:
         "format": FORMAT, "target": outcome.target, "ranks": outcome.ranks, "manifest": outcome.semantics.to_json(),
         "counts": counts_of(outcome.verdicts),
         "unexpected_failures": [v.case for v in failed], "fixed": expected.fixed(outcome.verdicts),
-        "diagnoses": [{**asdict(diagnosis), "cases": cases} for diagnosis, cases in summary(outcome.verdicts)],
+        "diagnoses": [{**asdict(diagnosis), "cases": cases, "snippet": snippet(outcome, diagnosis)}
+                      for diagnosis, cases in summary(outcome.verdicts)],
         "cases": [_case(v, expected) for v in outcome.verdicts],
     })
 

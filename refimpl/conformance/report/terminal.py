@@ -34,7 +34,8 @@ def print_outcome(outcome, expected: ExpectedFailures, verbose: bool = False):
         console.print(f"[bold]{escape(diagnosis.words)}[/] [dim]({diagnosis.code})[/]")
         if diagnosis.evidence:
             console.print(f"    {escape(diagnosis.evidence)}")
-        console.print(f"    in {escape(some(cases))}", style="dim")
+        hint = "; --snippet FILE writes a program that shows it" if diagnosis.shown_by else ""
+        console.print(f"    in {escape(some(cases))}{hint}", style="dim")
     for pattern in expected.fixed(outcome.verdicts):
         console.print(f"{escape(pattern)} passes now: take it off the list of expected failures", style="yellow")
     counts = ", ".join(f"{count} {status}" for status, count in counts_of(outcome.verdicts).items())
