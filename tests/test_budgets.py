@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6311,
+    "kernels": 6293,
     "models": 6115,
     "refimpl/*.py": 194,
     "refimpl/cli": 2683,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 2134,
     "refimpl/training": 7805,
     "refimpl/transport": 4223,
-    "tests": 47022,
+    "tests": 47019,
 }
 
 

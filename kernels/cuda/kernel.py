@@ -75,7 +75,6 @@ class Kernel:
 
     def __init__(self, body, template, finish=None, fold="+", partial="float64"):
         self.body, self.finish, self.template, self.partial = body, finish, template, partial
-        self.inner = body  # the template calls this name
         self.fold = FOLDS[fold]
         self.name = body.__name__
         skipped = 2 if finish is None else 3  # row, column, or row, lane, lanes

@@ -4,51 +4,34 @@
 array ``number``. The first ``own`` arguments (arrays or scalars) belong to one array; all arrays share the others.
 """
 
-import inspect
-
-import numba
 import numpy as np
 
-from kernels.compiled import compiled
 from kernels.cuda.kernel import Kernel
 
 MANY = 8  # arrays of a launch
 MOST_IDLE = 2**20  # the most idle threads of a launch, past the ends of its arrays
 
-ALL = """
-def {name}(number_, place_, {names}):
-{branches}
-"""
-GPU = """
+HEAD = """
 def {name}(rows_, columns_, {names}):
     place_ = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     number_ = (cuda.blockIdx.z * cuda.gridDim.y + cuda.blockIdx.y) * cuda.blockDim.y + cuda.threadIdx.y
-{branches}
 """
 BRANCH = """    if number_ == {k} and place_ < size{k}_:
-        body(first_ + {k}, place_, {arguments})"""
-# On a GPU the kernel itself has the branches: Numba does not inline a call with more than 30 arguments.
+        body(first_ + {k}, place_, {arguments})
+"""
+# The kernel itself has the branches: Numba does not inline a call with more than 30 arguments.
 
 
 class ManyKernel(Kernel):
     """A kernel over several arrays. ``kernel(items, *shared)``: items: for each array (its size, *own arguments)."""
 
     def __init__(self, body, own):
-        names = list(inspect.signature(body).parameters)[2:]
-        mine, shared = names[:own], names[own:]
+        super().__init__(body, HEAD)
+        mine, shared = self.names[:own], self.names[own:]
         each = [[f"{name}{k}_" for name in mine] for k in range(MANY)]
-        sizes = [f"size{k}_" for k in range(MANY)]
-        self.branches = "\n".join(BRANCH.format(k=k, arguments=", ".join(each[k] + shared)) for k in range(MANY))
-        everything = ", ".join([*sizes, *(name for one in each for name in one), "first_", *shared])
-        called = body if numba.config.ENABLE_CUDASIM else compiled(body, keep=False, boundscheck=True)
-        scope = {"body": called, "__name__": body.__module__}
-        text = ALL.format(name=body.__name__, names=everything, branches=self.branches)
-        exec(compile(text, f"<{body.__name__} of many>", "exec"), scope)
-        super().__init__(scope[body.__name__], GPU)
-        self.inner, self.__doc__ = body, body.__doc__
-
-    def source(self):
-        return GPU.format(name=self.name, names=", ".join(self.names), branches=self.branches)
+        self.branches = "".join(BRANCH.format(k=k, arguments=", ".join(each[k] + shared)) for k in range(MANY))
+        self.template = HEAD + self.branches
+        self.names = [*(f"size{k}_" for k in range(MANY)), *(name for one in each for name in one), "first_", *shared]
 
     def __call__(self, items, *shared):
         for first, group in groups(items):

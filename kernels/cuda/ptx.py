@@ -69,7 +69,7 @@ def kept(kernel, kinds):
 
 def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
     """Return a kernel's PTX for arguments of these kinds. Raises RuntimeError without libNVVM. Local."""
-    scope = {"cuda": cuda, "body": inlined(kernel.inner), **kernel.dtypes(kinds, numba.from_dtype)}
+    scope = {"cuda": cuda, "body": inlined(kernel.body), **kernel.dtypes(kinds, numba.from_dtype)}
     if kernel.finish is not None:
         scope["finish"] = inlined(kernel.finish)
     exec(compile(kernel.source(), f"<{kernel.name}>", "exec"), scope)

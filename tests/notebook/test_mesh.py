@@ -1,20 +1,8 @@
 """What the prose of notebook 10 says of its results is what is stored below its cells."""
 
-import json
 import re
-from pathlib import Path
 
-import pytest
-
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "10_mesh.ipynb"
-
-
-@pytest.fixture(scope="module")
-def said():
-    """Cell -> the lines of its outputs."""
-    cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
-    return {cell["id"]: "".join("".join(output.get("text") or output["data"]["text/plain"]) + "\n"
-                                for output in cell.get("outputs", ())).splitlines() for cell in cells}
+LESSON = "10_mesh"
 
 
 def numbers(line):

@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from textwrap import indent
 
 from cupy import _touched, standin
 from cupy._array import SCALARS
@@ -19,6 +20,12 @@ def loops(rows_, columns_, {names}):
     for row_ in range(rows_ - 1, -1, -1):
         for column_ in range(columns_ - 1, -1, -1):
             body(row_, column_, {names})
+"""
+
+MANY = """
+def loops(rows_, columns_, {names}):
+    for number_ in range(rows_ - 1, -1, -1):
+        for place_ in range(columns_ - 1, -1, -1):
 """
 
 ROW = """
@@ -36,15 +43,15 @@ def loops(rows_, lanes_, {names}):
 """
 
 HEAD = """
-import numba
 import numpy as np
+from kernels.compiled import compiled, inlined
 from {module} import {name} as kernel
 
-body = numba.njit(boundscheck=True)(kernel.body)
-finish = kernel.finish and numba.njit(boundscheck=True)(kernel.finish)
+body = {body}(kernel.body)
+finish = kernel.finish and inlined(kernel.finish)
 
 
-@numba.njit(cache=True, boundscheck=True)"""
+@compiled(boundscheck=True, error_model="python")"""
 
 
 def install():
@@ -77,17 +84,18 @@ def on_host(arguments, kinds):
 
 def loops(kernel, kinds):
     """Return function(grid, block, arguments) that runs the body in loops."""
-    import numba
-    from kernels.compiled import digest
+    from kernels.compiled import CUDA_SOURCES, digest
 
     folder = Path(tempfile.gettempdir()) / f"refimpl-standin-{os.getuid()}"
     folder.mkdir(exist_ok=True)
-    text = HEAD.format(module=kernel.body.__module__, name=kernel.name)
-    text += kernel.filled(ELEMENT if kernel.finish is None else ROW)
+    many = getattr(kernel, "branches", "")  # these call the body several times: inlined, it would be compiled for each
+    text = HEAD.format(module=kernel.body.__module__, name=kernel.name,
+                       body="compiled(keep=False, boundscheck=True)" if many else "inlined")
+    text += kernel.filled(MANY + indent(many, 8 * " ") if many else ELEMENT if kernel.finish is None else ROW)
     if kernel.partial in kernel.names:
         text = text.replace(f"np.{kernel.partial}", f"{kernel.partial}.dtype")
-    sources = Path(sys.modules[kernel.body.__module__].__file__).read_text()
-    path = folder / f"{kernel.name}_{digest(numba.__version__, text, sources)}.py"
+    sources = Path(sys.modules[kernel.body.__module__].__file__).read_text()  # a test's own kernel is not among ours
+    path = folder / f"{kernel.name}_{digest(CUDA_SOURCES, text, sources)}.py"
     if not path.exists():
         mine = path.with_suffix(f".{os.getpid()}")
         mine.write_text(text)
@@ -111,7 +119,7 @@ def simulator(kernel, kinds):
     import numpy as np
     from numba import cuda
 
-    scope = {"cuda": cuda, "body": kernel.inner, "finish": kernel.finish, **kernel.dtypes(kinds)}
+    scope = {"cuda": cuda, "body": kernel.body, "finish": kernel.finish, **kernel.dtypes(kinds)}
     exec(kernel.source(), scope)
     simulated = cuda.jit(scope[kernel.name])
     return lambda grid, block, arguments: simulated[grid, block](*arguments[:2], *on_host(arguments[2:], kinds))

@@ -90,7 +90,9 @@ def written_by(kernel) -> set[str]:
     """Return the arguments that a kernel's body, or its finish, assigns to."""
     if not hasattr(kernel, "_written"):
         functions = [function for function in (kernel.body, kernel.finish) if function is not None]
-        kernel._written = set().union(*map(assigned, functions))
+        names = set().union(*map(assigned, functions))
+        # of a kernel for several arrays: x of array 3 is called x3_
+        kernel._written = names | {f"{name}{number}_" for name in names for number in range(64)}
     return kernel._written
 
 
@@ -98,13 +100,8 @@ def written_by(kernel) -> set[str]:
 def assigned(function) -> frozenset[str]:
     """Return the parameters to whose items a function assigns, itself or by a helper that it calls."""
     function = getattr(function, "py_func", function)
-    try:
-        source = inspect.getsource(function)
-    except OSError:  # a body made of another one, for several arrays: x of array 3 is called x3_
-        inner = assigned(function.__globals__["body"])
-        return inner.union(f"{name}{number}_" for name in inner for number in range(64))
     found = set()
-    for node in ast.walk(ast.parse(textwrap.dedent(source))):
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
             found.add(node.value.id)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
