@@ -45,6 +45,20 @@ def buckets_of(plan: Plan) -> list[Bucket]:
     return [Bucket(kinds[names[0]][0], names) for names in plan.buckets]
 
 
+def with_buckets_for(way: str, plan: Plan, variables) -> Plan:
+    """Return the plan with the buckets that a way of overlapping asks for (``training.step.overlap_choice``). Local.
+
+    "thread": those of ``with_buckets``.  "early": of what can begin early these, and one bucket of each other kind.
+    """
+    if way == "no" or plan.buckets:
+        return plan
+    cut = with_buckets(plan, variables)
+    if way == "thread":
+        return cut
+    together = [bucket.names for bucket in buckets_of(plan) if not bucket.strategy.early]
+    return replace(plan, buckets=(*together, *(names for names in cut.buckets if plan.strategies[names[0]].early)))
+
+
 def listed(names, most: int = 8) -> str:
     """Return names for a message: the first few, each cut short, and how many more there are. Local."""
     names = list(names)

@@ -31,6 +31,7 @@ class Strategy:
     automatic: whether ``auto`` may choose it.
     in_groups: the members of a group of the mesh keep a part each, some of the rows.
     cut_together: who owns what of a variable depends on those that it is exchanged with.
+    early: a sum may begin before all gradients are there (``Exchange.begin``).
     only_encoded: it carries the codecs that name it, and no others (``Codec.strategy``).
     exchange: exchange(placed, plan, comm, seed, xp, shared) makes its ``strategies.exchange.Exchange``, not opened yet.
     codec: how gradients are encoded when they travel, of ``refimpl.gradients.codecs``.
@@ -48,6 +49,7 @@ class Strategy:
     in_groups: ClassVar[bool] = False
     cut_together: ClassVar[bool] = False
     only_encoded: ClassVar[bool] = False
+    early: ClassVar[bool] = False
     exchange: ClassVar[type]
 
     codec: str = field(default=IDENTITY, kw_only=True)

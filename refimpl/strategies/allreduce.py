@@ -23,7 +23,7 @@ from refimpl.strategies.exchange import DenseReplicas
 class Allreduce(Strategy):
     """The strategy in a plan. It has no fields: all ranks keep the variable."""
 
-    name, sparse = "allreduce", False
+    name, sparse, early = "allreduce", False, True
     label, colour, mark = "allreduce", "green", "D"
     keys = (("allreduce", "dense"),)
 
@@ -75,10 +75,14 @@ class AllreduceExchange(DenseReplicas, of=Allreduce):
         self.decoded = dict.fromkeys(self.shards) if room is None else Arena(self.values.layout, flat=room).views
 
     def begin(self):
-        self.allreduce.begin()
+        if not self.codec.scaled:  # else ranks must agree on the scale first
+            self.allreduce.begin()
 
     def advance(self):
         self.allreduce.advance()
+
+    def finish(self):
+        self.allreduce.finish()
 
     def push(self):
         self.take_dense()

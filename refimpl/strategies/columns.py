@@ -26,7 +26,7 @@ from refimpl.transport.some_ranks import SomeRanks
 class Columns(Strategy):
     """The strategy in a plan. members: K, the ranks of a group."""
 
-    name, replicated, automatic, in_groups = "columns", False, False, True
+    name, replicated, automatic, in_groups, early = "columns", False, False, True, True
     label, colour, mark = "columns over a group", "purple", "P"
     keys = (("allreduce", "dense"), ("rows", "activations"), ("columns", "activations"), ("out", "activations"))
 

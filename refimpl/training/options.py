@@ -41,7 +41,7 @@ class Options:
     mesh: "DATAxMODEL": fully connected layers are cut over groups of MODEL ranks (``refimpl.plan.mesh``); "auto": the
     mesh that is predicted to be fastest; None: no layer is cut.
     local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
-    overlap: exchange while the backward pass goes on; None: where that is likely to pay, see ``choose_overlap``.
+    overlap: exchange in a thread while the rank computes; None: as is likely to pay, see ``choose_overlap``.
     device: where the ranks compute, "cpu", "cuda" (a GPU for each rank, or shared) or "auto"; see ``open_device``.
     transport: how device arrays travel, "nccl", "staged" or "auto"; see ``refimpl.transport.device.choice``.
     channel: what exchanges move goes through a tensor channel, one of ``transport.channel.CHANNELS``.

@@ -15,7 +15,7 @@ class Result:
     loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
     the steps of a partition search; NaN (None in JSON) if no step but the first was done.
     partition_search: its samples (those from before a resume, too), thetas and P, see ``PartitionTrials.to_json``.
-    overlap: whether exchanges went on beside the computation.
+    overlap: how exchanges went on beside the computation, see ``OverlapChoice``.
     shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
     staleness: of each owner, τ, as text -> how many rows and dense variables were pushed τ updates after their pull.
     """
@@ -33,7 +33,7 @@ class Result:
     alpha: dict = field(default_factory=dict)
     evaluation: dict = field(default_factory=dict)
     partition_search: dict | None = None
-    overlap: bool = False
+    overlap: str = "no"
     shared_memory: bool = False
     run_directory: str | None = None
     rank: int = 0

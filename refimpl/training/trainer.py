@@ -10,7 +10,7 @@ import numpy as np
 from kernels.update import OPTIMIZERS
 from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
-from refimpl.plan.buckets import with_buckets
+from refimpl.plan.buckets import with_buckets_for
 from refimpl.plan.codecs import check_codecs, codecs_to_choose, encoded
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.checked.data import CheckedData
@@ -50,7 +50,7 @@ class Trainer:
                  overlap_choice: OverlapChoice, reason: str | None = None):
         self.model, self.data, self.options, self.device, self.xp = model, data, options, device, device.xp
         self.parameters, self.comm, self.timeline, self.step = parameters, parameters.comm, timeline, 0
-        self.overlap_choice, self.overlap, self.reason = overlap_choice, overlap_choice.on, reason
+        self.overlap_choice, self.overlap, self.reason = overlap_choice, overlap_choice.way, reason
         self.mixed = with_precision(model, options, parameters.plan, device.kind)
         self.quiet = dict(over="ignore", invalid="ignore") if options.precision else {}  # sums of what overflowed
         self.checked_model, self.checked_data = CheckedModel(self.mixed), CheckedData(data)
@@ -90,7 +90,7 @@ class Trainer:
             comm.together(lambda: check_consistency(options, planned, data.microbatches, device.kind), (ValueError,))
             comm.together(lambda: check_codecs(planned, variables, device.kind, options.optimizer,
                                                options.clip_norm), (ValueError,))
-            plan = comm.together(lambda: within_memory(with_buckets(planned, variables) if overlap.on else planned,
+            plan = comm.together(lambda: within_memory(with_buckets_for(overlap.way, planned, variables),
                                                        variables, options))
             parameters = Parameters.open(variables, plan, comm, options.seed, options.optimizer, device.xp,
                                          options.shared_memory)
@@ -206,6 +206,6 @@ def metrics_of(model) -> list[str]:
 def _facts(variables, data, options, device, overlap) -> dict:
     """What all ranks must say alike: else they would wait for each other for ever. ValueError for bad variables."""
     check_variables(variables)
-    return {**options.to_json(), "device": device.to_json(), "overlap": overlap.on, "microbatches": data.microbatches,
+    return {**options.to_json(), "device": device.to_json(), "overlap": overlap.way, "microbatches": data.microbatches,
             "variables": [v.name for v in variables],
             **{f"variable {v.name}": describe_variable(v) for v in variables}, "data": data.fingerprint}

@@ -26,12 +26,12 @@ CASES = [({"table": 7, "rare": 9}, "as-dense"), ({"table": 1}, "allgather"), ({"
 @pytest.fixture
 def plans(monkeypatch):
     """Return a function that gives the plans of trainers made from now on hot rows."""
-    settle = trainer_module.within_memory
+    settle = trainer_module.with_buckets_for
 
-    def with_hot(hot, replica, plan, variables, options):
-        return settle(with_hot_rows(plan, hot, replica), variables, options)
+    def with_hot(hot, replica, way, plan, variables):
+        return settle(way, with_hot_rows(plan, hot, replica), variables)
 
-    return lambda hot, replica: monkeypatch.setattr(trainer_module, "within_memory", partial(with_hot, hot, replica))
+    return lambda hot, replica: monkeypatch.setattr(trainer_module, "with_buckets_for", partial(with_hot, hot, replica))
 
 
 @pytest.mark.parametrize("hot,replica,optimizer,options", [

@@ -6,12 +6,12 @@ from refimpl.training.step.overlap_choice import OverlapChoice, choose_overlap, 
 from refimpl.transport.machines import in_blocks
 
 
-@pytest.mark.parametrize("machines", [1, 4])
+@pytest.mark.parametrize("machines", [in_blocks(4, 4), in_blocks(4, 1)])
 @pytest.mark.parametrize("hosts", [[(1, 8)], [(64, 1)]])
 def test_what_is_asked_for_is_done(machines, hosts):
     for wanted in (True, False):
-        assert choose_overlap(wanted, True, machines, hosts) == OverlapChoice(wanted)
-    assert choose_overlap(False, False, machines, hosts) == OverlapChoice(False)
+        assert choose_overlap(wanted, True, machines, hosts) == OverlapChoice("thread" if wanted else "no")
+    assert choose_overlap(False, False, machines, hosts) == OverlapChoice("no")
     with pytest.raises(ValueError, match="MPI_THREAD_MULTIPLE.*--no-overlap"):
         choose_overlap(True, False, machines, hosts)
 
@@ -23,9 +23,17 @@ def test_what_is_asked_for_is_done(machines, hosts):
     ([(16, 1)], True, True, "GPUs compute (--no-overlap"),
 ])
 def test_without_a_word_it_overlaps_where_few_ranks_share_a_core(hosts, on_gpu, on, words):
-    choice = choose_overlap(None, True, 2, hosts, on_gpu)
-    assert choice.on == on and words in choice.reason
-    assert choice.to_json() == {"on": on, "reason": choice.reason}
+    choice = choose_overlap(None, True, in_blocks(4, 2), hosts, on_gpu)
+    assert choice.way == ("thread" if on else "no") and words in choice.reason
+    assert choice.to_json() == {"way": choice.way, "reason": choice.reason}
+
+
+@pytest.mark.parametrize("hosts", [[(2, 8)], [(16, 1)]])
+def test_where_each_machine_has_one_rank_dense_gradients_leave_early(hosts):
+    for threads in (True, False):
+        choice = choose_overlap(None, threads, in_blocks(3, 1), hosts)
+        assert choice.way == "early" and "(--no-overlap" in choice.reason
+    assert choose_overlap(None, True, in_blocks(3, 1), hosts, on_gpu=True).way == "thread"
 
 
 def test_ranks_bound_to_a_core_each_share_none():
@@ -34,11 +42,11 @@ def test_ranks_bound_to_a_core_each_share_none():
     pinned = [[4, [0]]] * 4
     machines = in_blocks(4, 2)
     assert hosts_of(bound, machines) == [(4, 2)] * 2 and hosts_of(free, machines) == [(4, 3)] * 2
-    assert choose_overlap(None, True, 2, hosts_of(bound, machines)).on
-    assert not choose_overlap(None, True, 2, hosts_of(pinned, machines)).on
+    assert choose_overlap(None, True, machines, hosts_of(bound, machines)).way == "thread"
+    assert choose_overlap(None, True, machines, hosts_of(pinned, machines)).way == "no"
 
 
 def test_one_machine_and_an_mpi_of_one_thread_do_not_overlap():
-    assert choose_overlap(None, True, 1, [(1, 8)]) == OverlapChoice(False)
-    choice = choose_overlap(None, False, 2, [(1, 8)])
-    assert not choice.on and "MPI_THREAD_MULTIPLE" in choice.reason
+    assert choose_overlap(None, True, in_blocks(2, 2), [(1, 8)]) == OverlapChoice("no")
+    choice = choose_overlap(None, False, in_blocks(4, 2), [(1, 8)])
+    assert choice.way == "no" and "MPI_THREAD_MULTIPLE" in choice.reason

@@ -85,18 +85,19 @@ def fails(comm, work, words):
 def test_a_computation_that_fails(comm, moment, architecture):
     """In the rank's first microbatch, a later one, or a later step's."""
     counts = {"ready 1": (0, 1, 9), "rows_needed": (0,)}.get(moment, (1,)) if architecture == "hybrid" else (9,)
-    for count in counts:
-        trainer = trainer_of(comm, Announcing(moment if last(comm) else "", count), architecture=architecture)
+    for count, overlap in product(counts, (True, None)):  # by a thread, and early without one
+        trainer = trainer_of(comm, Announcing(moment if last(comm) else "", count), overlap, architecture=architecture)
 
         def steps(trainer=trainer):
             for _ in range(11):
                 trainer.train_step()
 
         fails(comm, steps, WORDS.get(moment, f"failed at {moment}"))
-    assert np.isfinite(trainer_of(comm, Announcing()).train_step()["loss"])  # no message is left under way
+        fresh = trainer_of(comm, Announcing(), overlap)
+        assert np.isfinite(fresh.train_step()["loss"])  # no message is left under way
 
 
-@pytest.mark.parametrize("each, overlap", [(1, True), (2, False)])
+@pytest.mark.parametrize("each, overlap", [(1, True), (1, None), (2, False)])
 @pytest.mark.parametrize("architecture, names, method", [
     ("hybrid", ("table", "weight", "bias"), "push"), ("ps", ("table", "weight"), "push"),
     ("ps", ("table", "weight"), "pull"), ("allreduce", ("table", "mean"), "push")])

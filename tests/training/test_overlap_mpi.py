@@ -54,9 +54,9 @@ def small(monkeypatch):
 @pytest.mark.thorough("lm-8-hybrid-None", "toy-7-allreduce", "cnn-8-reduce-scatter")
 def test_the_same_bits(comm, one_rank, small, work, microbatches, settings, largest):
     small(largest)
-    for machines in machines_of(comm):
+    for machines, overlap in [*((machines, True) for machines in machines_of(comm)), (in_blocks(comm.size, 1), None)]:
         communicator = Communicator(comm, machines=machines)
-        found = answer(work, "adam", communicator, microbatches=microbatches, overlap=True, **SETTINGS[settings])
+        found = answer(work, "adam", communicator, microbatches=microbatches, overlap=overlap, **SETTINGS[settings])
         assert found == one_rank[work, microbatches]
 
 
@@ -161,22 +161,55 @@ def test_the_plan_says_what_travels_together(comm):
     assert united.pull_rounds == (1 if comm.size > 1 else 8)
 
 
+def test_early_only_dense_gradients_leave_in_buckets(comm, small):
+    small(1)
+    trainer = make_trainer("lm", "sgd", Communicator(comm, in_blocks(comm.size, 1)), overlap=None)
+    rows, *dense = trainer.plan.buckets if comm.size > 1 else (None,)
+    assert comm.size == 1 or rows == ("embedding", "softmax_weight", "softmax_bias") and dense == [
+        ("lstm0/projection",), ("lstm0/bias",), ("lstm0/kernel",)] and trainer.plan.pull_rounds == 1
+
+
 def test_by_itself_it_overlaps_where_few_ranks_share_a_core(comm, monkeypatch):
-    """The last rank's host is the crowded one: all ranks come to one choice."""
-    machines = in_blocks(comm.size, 1)
+    """The last rank's host is the crowded one: all ranks come to one choice. One rank a machine needs no free core."""
     monkeypatch.setattr(overlap_choice, "ranks_on_host", lambda otherwise: 8)
-    for last, on in ((8, True), (4, True), (3, False)):
+    for last, crowded in ((8, "thread"), (4, "thread"), (3, "no")):
         mine = list(range(last if comm.rank == comm.size - 1 else 8))
         monkeypatch.setattr(overlap_choice, "core_numbers", lambda mine=mine: mine)
-        for communicator in (Communicator(comm, machines), Communicator(comm, in_blocks(comm.size, comm.size))):
-            trainer = make_trainer("toy", "sgd", communicator, overlap=None, device="cpu")
-            several = len(communicator.machines) > 1
-            assert trainer.overlap == (on and several) and bool(trainer.overlap_choice.reason) == several
-            assert bool(trainer.plan.buckets) == trainer.overlap
-    assert make_trainer("toy", "sgd", Communicator(comm, machines), overlap=True).overlap
+        for machines in (in_blocks(comm.size, 1), in_blocks(comm.size, 2), in_blocks(comm.size, comm.size)):
+            trainer = make_trainer("toy", "sgd", Communicator(comm, machines), overlap=None, device="cpu")
+            way = "no" if len(machines) == 1 else "early" if len(machines) == comm.size else crowded
+            assert trainer.overlap == way and bool(trainer.overlap_choice.reason) == (len(machines) > 1)
+            assert bool(trainer.plan.buckets) == (way != "no")
+    assert make_trainer("toy", "sgd", Communicator(comm, in_blocks(comm.size, 1)), overlap=True).overlap == "thread"
 
 
 def test_overlap_is_refused_where_mpi_does_not_allow_it(comm, monkeypatch):
     monkeypatch.setattr(Communicator, "threads", False)
     assert "MPI_THREAD_MULTIPLE" in refusal(comm, lambda: make_trainer("toy", "sgd", comm, overlap=True))
-    assert not make_trainer("toy", "sgd", Communicator(comm, in_blocks(comm.size, 1)), overlap=None).overlap
+    several = in_blocks(comm.size, 2)
+    assert make_trainer("toy", "sgd", Communicator(comm, several), overlap=None).overlap == "no"
+
+
+class Telling(toys.Toy):
+    """A toy that lets its gradients go one by one, and looks which exchanges are under way after each."""
+
+    def loss_and_gradients(self, dense, rows, batch):
+        loss, gradients = super().loss_and_gradients(dense, rows, batch)
+        for variable in reversed(self.variables):
+            batch.ready({variable.name: gradients[variable.name]})
+            self.seen.append([exchange.variables[0].name for exchange in self.exchanges
+                              if getattr(getattr(exchange, "allreduce", None), "under_way", None)])
+        return loss, gradients
+
+
+def test_early_a_sum_begins_when_the_last_microbatch_has_its_gradients(comm, small):
+    small(1)
+    model = Telling()
+    trainer = Trainer.open(model, toys.toy_data(), toys.make_options("toy", "sgd", overlap=None),
+                           Communicator(comm, in_blocks(comm.size, 1)))
+    model.seen, model.exchanges = [], trainer.parameters.exchanges
+    trainer.train_step()
+    dense = [v.name for v in reversed(model.variables) if not v.sparse]
+    *before, last = [model.seen[i:i + len(model.variables)] for i in range(0, len(model.seen), len(model.variables))]
+    assert not any(map(any, before))
+    assert comm.size == 1 or any(last) and all(set(names) <= set(dense) for names in last)

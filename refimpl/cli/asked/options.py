@@ -201,8 +201,9 @@ def add_travel_options(how):
                           "landing: as an MPI message received there; rma: by MPI's one-sided operations; auto: the "
                           "fastest, measured; none (default): MPI messages, no slots")
     how.add_argument("--overlap", action=argparse.BooleanOptionalAction,
-                     help="exchange gradients during the forward and backward passes (default: on several "
-                          "machines, unless more than 2 ranks share a core)")
+                     help="let a thread exchange values and gradients during the forward and backward passes "
+                          "(default: on several machines, unless more than 2 ranks share a core; if each machine has "
+                          "one rank, dense gradients leave early, without a thread)")
     how.add_argument("--local-aggregation", action=argparse.BooleanOptionalAction,
                      help="merge the pulls and the pushes of a machine's ranks before they leave it (default: do so)")
     how.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",

@@ -28,8 +28,7 @@ class OwnSlots:
         """Return the sum of the slots over all ranks, in slots[0]. If an allreduce was begun, finish it. Collective."""
         if self.under_way is None:
             return self.runner(self.slots)
-        self.under_way.finish()
-        self.under_way = None
+        self.finish()
         return self.slots[0]
 
     def begin(self):
@@ -41,6 +40,12 @@ class OwnSlots:
         """Let a sum that was begun go on. Local."""
         if self.under_way is not None:
             self.under_way.advance()
+
+    def finish(self):
+        """Finish a sum that was begun, if there is one. Collective."""
+        if self.under_way is not None:
+            self.under_way.finish()
+            self.under_way = None
 
 
 def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,

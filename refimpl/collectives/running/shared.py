@@ -81,6 +81,9 @@ class SharedRunner:
     def begin(self):
         """Do nothing: to add up is this rank's own work, done when it is called."""
 
+    def finish(self):
+        """As ``begin``."""
+
     def advance(self):
         """Do nothing: nothing was begun."""
 

@@ -13,6 +13,7 @@ from refimpl.training.checked.model import CheckedModel
 from refimpl.training.checked.targets import Said, Targets
 from refimpl.training.device import LESS, memory_for
 from refimpl.training.mesh.rounds import MeshStep
+from refimpl.training.step.early import EarlyStep
 from refimpl.training.step.layerwise import norms_of
 from refimpl.training.step.overlapped import OverlappedStep
 from refimpl.training.step.reported import Reported
@@ -40,8 +41,9 @@ class Synchronous:
     """The steps of a training whose ranks all wait for each other. Collective: all ranks call ``step`` alike.
 
     parameters: the ``Parameters``.
-    overlap: whether exchanges go on beside the computation.  names: of what the model reports, see ``step.reported``.
-    between: called when rows have been pulled, before anything is computed, and not with overlap; or None.
+    overlap: how exchanges go on beside the computation, a way of ``OverlapChoice``.  names: of what the model reports,
+    see ``step.reported``.  between: called when rows have been pulled, before anything is computed, and not where a
+    thread pulls; or None.
     before_update: called with the summed gradients before the optimizer changes what this rank keeps; or None.
     after_update: called after it with what ``redo`` takes; or None.
     after_computing: told of a step's number and losses, and of the sums of this rank's gradients (``formed``).
@@ -54,18 +56,19 @@ class Synchronous:
     after_computing: Callable[[int, list, list], None] | None = None
     formed: Any = None
 
-    def __init__(self, model: CheckedModel, options, parameters, device, timeline, overlap: bool, names=()):
+    def __init__(self, model: CheckedModel, options, parameters, device, timeline, overlap: str, names=()):
         self.model, self.options, self.parameters, self.device = model, options, parameters, device
         self.loss_scale = model.loss_scale if options.precision else None
         self.comm, self.timeline, self.targets, self.mesh = parameters.comm, timeline, Targets(parameters.comm), None
         if parameters.plan.on_mesh.model > 1:
-            self.mesh = MeshStep(model, parameters, options.seed, device.xp, overlap)
-            overlap = False  # its own
+            self.mesh = MeshStep(model, parameters, options.seed, device.xp, overlap != "no")
+            overlap = "no"  # its own
             if names:
                 raise ValueError("the model reports metrics, and on a mesh no rank has a whole microbatch: leave one "
                                  "of the two out")
         self.overlap, self.norms, self.reported = overlap, {}, Reported(names)
-        self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
+        self.make = {"no": SequentialStep, "early": EarlyStep,
+                     "thread": partial(OverlappedStep, streams=open_streams(device.xp))}[overlap]
 
     def step(self, number: int, reading: Reading, meanwhile: Callable[[], None]) -> dict:
         """Do step ``number`` (from 0); return its loss, gradient norm and learning rate, the same on every rank.
@@ -82,7 +85,7 @@ class Synchronous:
         exchanges.keeps = self.after_computing is not None
         try:
             exchanges.begin()
-            if self.between is not None and not self.overlap:
+            if self.between is not None and self.overlap != "thread":
                 self.between()
             losses, error = self._compute(number, exchanges, reading)
             reduced, loss, norm = self._sum_up(number, exchanges, losses, error, meanwhile)

@@ -1,1 +1,1 @@
-"""The exchanges of a step: one after the other (sequential.py), or beside the computation (overlapped.py)."""
+"""The exchanges of a step: after the computation, with dense gradients leaving early, or all beside it (overlapped)."""

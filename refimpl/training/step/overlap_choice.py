@@ -16,9 +16,13 @@ MOST_A_CORE = 2
 
 @dataclass(frozen=True)
 class OverlapChoice:
-    """on: whether exchanges overlap.  reason: a sentence for people; "" where there was nothing to choose."""
+    """What was chosen. reason: a sentence for people; "" where there was nothing to choose.
 
-    on: bool
+    way: "no": exchanges follow the computation.  "early": dense gradients leave during the backward pass, without a
+    thread (``early``).  "thread": a thread does all exchanges meanwhile (``overlapped``).
+    """
+
+    way: str
     reason: str = ""
 
     def to_json(self) -> dict:
@@ -26,31 +30,35 @@ class OverlapChoice:
         return asdict(self)
 
 
-def choose_overlap(wanted: bool | None, threads: bool, machines: int, hosts, on_gpu: bool = False) -> OverlapChoice:
-    """Return what to do. wanted: None leaves the choice to this function. Local.
+def choose_overlap(wanted: bool | None, threads: bool, machines: Machines, hosts, on_gpu=False) -> OverlapChoice:
+    """Return what to do. wanted: None leaves the choice to this function; True: a thread. Local.
 
     threads: whether any thread may call MPI (not enough if two never do at the same time: what one thread drops is
     freed by whichever finds it).  hosts: (ranks, cores) of each machine's host.  on_gpu: computation leaves cores free.
 
-    It pays where ranks wait for a network meanwhile, and have the time: where many share a core, what a step costs more
-    (a thread, more and smaller messages, an agreement for each bucket) takes it from others' computation. Measured on
-    2 cores at 200 Mbit/s: it made steps of 4 ranks 1.0 to 1.2 x as fast, and steps of 8 ranks 0.7 to 0.95 x.
-    Raises ValueError where it is wanted and MPI cannot.
+    Where each machine has one rank, "early" was as fast as the thread or faster (docs/measured.md). Where it has more,
+    ranks sum in shared memory, and nothing can begin early. There a thread pays if ranks have the time: where many
+    share a core, what a step costs more (a thread, more and smaller messages, an agreement for each bucket) takes it
+    from others' computation. Measured on 2 cores at 200 Mbit/s: it made steps of 4 ranks 1.0 to 1.2 x as fast, and
+    steps of 8 ranks 0.7 to 0.95 x. Raises ValueError where a thread is wanted and MPI cannot.
     """
     if wanted and not threads:
         raise ValueError(NEEDS_THREADS)
     if wanted is not None:
-        return OverlapChoice(wanted)
-    if machines == 1:
-        return OverlapChoice(False)
+        return OverlapChoice("thread" if wanted else "no")
+    if len(machines) == 1:
+        return OverlapChoice("no")
+    if not on_gpu and max(map(len, machines)) == 1:
+        return OverlapChoice("early", "dense gradients leave during the backward pass, as there are several machines "
+                                      "(--no-overlap: after it)")
     if not threads:
-        return OverlapChoice(False, "exchanges do not overlap with computation: this MPI may not be called from any "
-                                    "thread (MPI_THREAD_MULTIPLE)")
+        return OverlapChoice("no", "exchanges do not overlap with computation: this MPI may not be called from any "
+                                   "thread (MPI_THREAD_MULTIPLE)")
     ranks, available = max(hosts, key=lambda host: host[0] / host[1])
     if ranks > MOST_A_CORE * available and not on_gpu:
-        return OverlapChoice(False, f"exchanges do not overlap with computation: {ranks} ranks of a host share "
-                                    f"{available} core{'s' * (available > 1)} (--overlap: they do)")
-    return OverlapChoice(True, "exchanges overlap with computation, as there are several machines "
+        return OverlapChoice("no", f"exchanges do not overlap with computation: {ranks} ranks of a host share "
+                                   f"{available} core{'s' * (available > 1)} (--overlap: they do)")
+    return OverlapChoice("thread", "exchanges overlap with computation, as there are several machines "
                                + ("and GPUs compute" if on_gpu else f"and at most {MOST_A_CORE} ranks a core")
                                + " (--no-overlap: they do not)")
 
@@ -67,4 +75,4 @@ def overlap_of(wanted: bool | None, comm: Communicator, on_gpu: bool = False) ->
     """Return the choice, the same on every rank that wants the same. Collective."""
     mine = json.dumps([ranks_on_host(len(comm.machine)), core_numbers()])
     hosts = hosts_of([json.loads(text) for text in comm.share_text(mine)], comm.machines)
-    return comm.together(lambda: choose_overlap(wanted, comm.threads, len(comm.machines), hosts, on_gpu), (ValueError,))
+    return comm.together(lambda: choose_overlap(wanted, comm.threads, comm.machines, hosts, on_gpu), (ValueError,))

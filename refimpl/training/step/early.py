@@ -1,0 +1,69 @@
+"""As ``sequential``, but the sum of a bucket of dense gradients begins as soon as they are all there, without a thread.
+
+    backward pass   layer 3 ─▶ layer 2 ─▶ layer 1       a layer's gradients leave when they are final;
+    the network        bucket B ─────▶ bucket A ──▶     what is under way goes on each time that some are
+
+What is summed is the same, and so is every bit of it. A rank whose computation fails still takes its part in every sum,
+so that no rank waits for it; then all agree to stop.
+"""
+
+from refimpl.training.step.sequential import SequentialStep
+from refimpl.transport import CollectiveError
+
+
+class EarlyStep(SequentialStep):
+    """One step's exchanges. Local to make; all ranks ``begin`` it and take its ``sums`` together. See SequentialStep.
+
+    taken: the gradients of the microbatch at hand that were ready.  under_way: exchanges whose sums have begun.
+    """
+
+    def __init__(self, parameters, needs, wanted, timeline):
+        super().__init__(parameters, needs, wanted, timeline)
+        self.last, self.taken, self.under_way, self.sums_kept = max(needs, default=None), {}, [], []
+
+    def ready(self, leaf: int, gradients):
+        """Take gradients that are ready before the others: an exchange takes its own when all are there. Collective."""
+        exchange_of = self.parameters.exchange_of
+        new = {name: gradients[name] for name in gradients if name not in self.taken and name in exchange_of}
+        self.taken |= new
+        for exchange in dict.fromkeys(exchange_of[name] for name in new):
+            if all(v.name in self.taken for v in exchange.variables):
+                exchange.add(leaf, {v.name: self.taken[v.name] for v in exchange.variables})
+                if leaf == self.last:
+                    self._leave([exchange])
+        for exchange in self.under_way:
+            exchange.advance()
+
+    def add(self, leaf, gradients):
+        if gradients is not None:
+            self.ready(leaf, gradients)
+            self.taken = {}
+            return
+        super().add(leaf, None)
+        if leaf == self.last:
+            self._leave(self.parameters.exchanges)
+
+    def put(self, leaf, node, sums):
+        super().put(leaf, node, sums)
+        if leaf == self.last:
+            self._leave(self.parameters.exchanges)
+
+    def formed(self):
+        return self.sums_kept
+
+    def sums(self, error):
+        self._leave(exchange for exchange in self.parameters.exchanges if exchange not in self.under_way)
+        try:
+            yield from super().sums(error)
+        except CollectiveError:
+            for exchange in self.under_way:
+                exchange.finish()
+            raise
+
+    def _leave(self, exchanges):
+        """Begin the sums of exchanges whose gradients are all there, or never will be."""
+        for exchange in exchanges:
+            if self.keeps:
+                self.sums_kept.append(exchange.formed())
+            exchange.begin()
+            self.under_way.append(exchange)
