@@ -7,6 +7,7 @@
     NnxModel(module, loss)                        of flax.nnx
     EquinoxModel(loss, module, state)             of equinox
     optax_options(optimizer, steps, model)        the options of an optimizer of optax
+    Trainer(model, optimizer)                     a loop of your own, with any optimizer of optax
 
 ``docs/jax.md`` lists what is refused, and why. Nothing else in this project imports this room.
 """
@@ -24,11 +25,15 @@ from refimpl.jax.arrays import Microbatch
 from refimpl.jax.model import JaxModel
 from refimpl.jax.optimizers import optax_options
 from refimpl.jax.rows import PulledRows
+from refimpl.jax.trainer import JaxTrainer
+
+Trainer = JaxTrainer
 
 WITH = {"LinenModel": ("linen", "flax"), "NnxModel": ("nnx", "flax"), "EquinoxModel": ("equinox", "equinox")}
 """What needs a package of its own: name -> (its file here, the package)."""
 
-__all__ = ["EquinoxModel", "JaxModel", "LinenModel", "Microbatch", "NnxModel", "PulledRows", "optax_options"]
+__all__ = ["EquinoxModel", "JaxModel", "JaxTrainer", "LinenModel", "Microbatch", "NnxModel", "PulledRows", "Trainer",
+           "optax_options"]
 
 
 def __getattr__(name):

@@ -45,10 +45,14 @@ class EquinoxModel(JaxModel):
                       tuple(moving), tuple(name for name in own if name not in taken))
         self._begin(loss, parts, rows, evaluate, initial=initial or {}, dense=dense)
 
-    def load(self, run):
-        """Return a run's newest checkpoint as the module, or (module, state). Local; as ``JaxModel.load``."""
-        module, *state = self._given(jax.tree.map(jax.numpy.asarray, super().load(run)))
+    def learned(self, values):
+        """Return learned values as the module, or (module, state). Local."""
+        module, *state = self._given(jax.tree.map(jax.numpy.asarray, super().learned(values)))
         return (module, *state) if state else module
+
+    def trained(self, values):
+        """Return the module's arrays, as ``eqx.filter`` does; as ``JaxModel.trained``. Local."""
+        return jax.tree.unflatten(self.structure, [values.get(name) for name in self.names])
 
     def _given(self, values) -> tuple:
         """Return (module, state), or (module,), with these values: name -> array or table."""

@@ -45,6 +45,10 @@ class LinenModel(JaxModel):
                       tuple(name for name, kind in self.collection.items() if kind not in ("params", *moving)))
         self._begin(loss, parts, rows, evaluate, initial=initial or {}, dense=dense)
 
+    def trained(self, values):
+        """Return the collection ``params``; as ``JaxModel.trained``. Local."""
+        return super().trained(values)["params"]
+
     def _called(self, function, tree, batch):
         with nn.intercept_methods(_looked_up):
             result = function(tree, batch)

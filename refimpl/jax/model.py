@@ -132,7 +132,16 @@ class JaxModel:
         found = read_parameters(Path(directory))
         if (shapes := {name: value.shape for name, value in found.items()}) != self.shapes:
             raise ValueError(f"{directory} is a run of other parameters: it has {shapes}, and this model {self.shapes}")
-        return self.parts.tree(self._fixed(found) | {v.name: found[v.name] for v in self.variables if not v.statistic})
+        return self.learned(found)
+
+    def learned(self, values: dict):
+        """Return learned values, name -> NumPy array of each variable, as ``load`` does. Local."""
+        return self.parts.tree(self._fixed(values) | {v.name: values[v.name] for v in self.variables if
+                                                      not v.statistic})
+
+    def trained(self, values: dict):
+        """Return the tree of parameters that an optimizer of optax gets: with values by name, None elsewhere. Local."""
+        return self.parts.tree(dict.fromkeys(self.parts.leaves) | values)
 
     def _called(self, function, tree, batch):
         """Return (what function(tree, batch) returns, the state to carry, name -> new value of what it changed)."""

@@ -54,11 +54,16 @@ class NnxModel(JaxModel):
         """Store a learned value in the module. Local. ``train`` calls it at the end."""
         self.own[name].set_value(jnp.asarray(value, self.parts.leaves[name].dtype))
 
-    def load(self, run):
-        """Load a run's newest checkpoint into the module, and return it. Local; as ``JaxModel.load``."""
-        for name, value in super().load(run).items():
+    def learned(self, values):
+        """Put learned values into the module, and return it. Local."""
+        for name, value in super().learned(values).items():
             self.keep_learned(name, value)
         return self.module
+
+    def trained(self, values):
+        """Return the state of ``nnx.Param``, as ``nnx.Optimizer`` gives it; as ``JaxModel.trained``. Local."""
+        return nnx.from_flat_state([(path, values.get(name)) for name, (path, v) in self.flat.items()
+                                    if isinstance(v, nnx.Param)])
 
     def _of_type(self, kinds, names) -> tuple:
         return tuple(name for name in names if isinstance(self.flat[name][1], kinds))

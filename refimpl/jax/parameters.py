@@ -1,6 +1,6 @@
 """A tree of arrays as variables: their names, types and initial values."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -9,22 +9,8 @@ import numpy as np
 
 from models import Variable
 from models.frameworks.digest import digest_of
+from models.frameworks.initial import GivenValues
 from refimpl.jax.arrays import WIDE, to_jax
-
-
-@dataclass(frozen=True)
-class GivenValues:
-    """The values of an array in the model's tree.
-
-    constants: the first digits of the SHA-256 of all constants, which ranks compare.
-    """
-
-    constants: str
-    array: Any = field(repr=False, compare=False)
-
-    def elements(self, key, start, count):
-        """Return elements ``start`` to ``start + count - 1``: (count,). Local."""
-        return self.array.reshape(-1)[start:start + count]
 
 
 @dataclass(frozen=True)

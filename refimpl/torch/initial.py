@@ -1,28 +1,11 @@
-"""Initial values of a module's variables: the module's values, or random ones for tables that no rank holds."""
+"""Random initial values of tables that no rank holds whole."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from kernels.random import uniform
-
-
-@dataclass(frozen=True)
-class ModuleValues:
-    """The values of a module's tensor at the beginning of a training.
-
-    constants: the first digits of the SHA-256 of the module's frozen parameters and buffers. Ranks compare the
-    descriptions of initial values, and so detect modules that differ in parts that are not trained.
-    """
-
-    constants: str
-    tensor: torch.Tensor = field(repr=False, compare=False)
-
-    def elements(self, key, start, count):
-        """Return elements ``start`` to ``start + count - 1``: (count,). Local."""
-        return self.tensor.detach().reshape(-1)[start:start + count].cpu().numpy()
 
 
 @dataclass(frozen=True)

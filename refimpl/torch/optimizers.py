@@ -9,13 +9,7 @@ import math
 
 import torch
 
-from kernels.update import OPTIMIZERS, update_rows
-from refimpl.training.options import Options
-from refimpl.training.step.update import move_statistics
-
-OF_THE_OPTIMIZER = ("optimizer", "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "scale_rate",
-                    "weight_decay", "clip_norm")
-WITHOUT_OWNERS = {"consistency": "synchronous", "shard_optimizer": False, "search_partitions": False}
+from kernels.update import OPTIMIZERS
 
 
 def optimizers_of(model, given) -> list:
@@ -49,22 +43,6 @@ def optimizers_of(model, given) -> list:
     return found
 
 
-def options_of(optimizers, options: Options | None) -> Options:
-    """Return the options of a training with these optimizers. Local. Raises ValueError for what both say."""
-    options = options or Options()
-    for name, default in WITHOUT_OWNERS.items():
-        if getattr(options, name) != default:
-            raise ValueError(f"{name} is {getattr(options, name)!r}: a loop of one's own needs {name}={default!r}; "
-                             "train(...) can do it")
-    if optimizers:
-        start = Options(steps=options.steps)
-        if said := [name for name in OF_THE_OPTIMIZER if getattr(options, name) != getattr(start, name)]:
-            raise ValueError(f"options say {', '.join(said)}, and so does {type(optimizers[0]).__name__}: say it in "
-                             "the optimizer, a torch.optim.lr_scheduler or trainer.clip_grad_norm_ alone")
-        options = Options(**{**options.to_json(), "optimizer": "sgd"})  # keeps no state beside PyTorch's
-    return options
-
-
 def groups_of(model, optimizers) -> dict:
     """Return name -> (optimizer, its group) of each trained parameter that has one. Local."""
     found = {id(parameter): (optimizer, group) for optimizer in optimizers for group in optimizer.param_groups
@@ -91,20 +69,6 @@ def row_step(name, optimizer, group, step: int):
                      "rows in each step: give it an optimizer of its own that moves rows, optimizer=[..., "
                      "torch.optim.SparseAdam([table.weight])], SGD or Adagrad, without weight_decay or momentum; or "
                      f"make it a dense variable, dense=[{name!r}]")
-
-
-def move_others(reduced, groups, step: int, scale: float):
-    """Move what PyTorch's optimizers do not, rows of tables and statistics, in step ``step``, from 1. Local.
-
-    reduced: of ``ReducedGradient``.  groups: of ``groups_of``.  scale: multiplies the gradients first.
-    """
-    for piece in reduced:
-        shard, name = piece.shard, piece.shard.variable.name
-        if shard.variable.sparse and name in groups:
-            kernel, rate, options = row_step(name, *groups[name], step)
-            update_rows(kernel, shard.values, shard.state, piece.ids, piece.gradient, rate, step=step, scale=scale,
-                        **options)
-    move_statistics(reduced, None)
 
 
 def row_state(name, optimizer, group) -> dict:

@@ -4,7 +4,8 @@ import torch
 
 from models import Constant, Variable
 from models.frameworks.digest import digest_of
-from refimpl.torch.initial import ModuleValues, Normal
+from models.frameworks.initial import GivenValues
+from refimpl.torch.initial import Normal
 from refimpl.torch.parts import STATISTICS
 
 
@@ -26,13 +27,13 @@ def variables_of(parts, initial, groups=()) -> list[Variable]:
     for name, layer in parts.norms.items():
         for key in STATISTICS:
             buffer = layer._buffers[key]
-            start = Constant(float(key == "running_var")) if buffer.is_meta else ModuleValues(constants, buffer)
+            start = Constant(float(key == "running_var")) if buffer.is_meta else GivenValues(constants, buffer)
             found.append(Variable(f"{name}.{key}".lstrip("."), tuple(buffer.shape), initial=start, statistic=True,
                                   dtype=str(buffer.dtype).removeprefix("torch."), decays=False, clipped=False,
                                   learning_rate=float(layer.momentum)))
     for name in parts.moving:
         buffer = getattr(*parts.moving[name])
-        found.append(Variable(name, tuple(buffer.shape), initial=ModuleValues(constants, buffer), statistic=True,
+        found.append(Variable(name, tuple(buffer.shape), initial=GivenValues(constants, buffer), statistic=True,
                               dtype=str(buffer.dtype).removeprefix("torch."), decays=False, clipped=False,
                               learning_rate=1.0))
     return found
@@ -72,7 +73,7 @@ def settings_of(parts, groups) -> dict[str, dict]:
 def _start(name, parts, parameter, constants):
     """Return the initial values of a parameter without ``initial``."""
     if not parameter.is_meta:
-        return ModuleValues(constants, parameter)
+        return GivenValues(constants, parameter)
     if name not in parts.sparse:
         raise ValueError(f"{name} is on the meta device, and has no values: give it some, TorchModel(..., "
                          f"initial={{{name!r}: Uniform(limit)}}), or make it on the CPU")

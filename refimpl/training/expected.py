@@ -1,6 +1,7 @@
 """What people who know other frameworks say to ``Options`` and ``train``, and what to say here instead."""
 
-OWN_LOOP = "a loop of your own, refimpl.torch.Trainer, takes any optimizer and scheduler of torch.optim"
+OWN_LOOP = ("a loop of your own, refimpl.torch.Trainer, takes any optimizer and scheduler of torch.optim, and "
+            "refimpl.jax.Trainer any of optax")
 MEANT = {
     **dict.fromkeys(("lr", "base_lr"), "say learning_rate"),
     **dict.fromkeys(("betas", "eps", "momentum", "nesterov"),

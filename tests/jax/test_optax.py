@@ -27,6 +27,16 @@ KNOWN = {
     "`chain(scale_by_adam, scale_by_schedule, scale)`": optax.chain(
         optax.identity(), optax.scale_by_adam(), optax.scale_by_schedule(FALLING), optax.scale(-1.0)),
     "a schedule in Python": optax.sgd(lambda step: 0.1 if int(step) < 2 else 0.05),
+    "`adamw(…, mask)`": optax.adamw(0.1, weight_decay=0.2, mask=lambda params: jax.tree.map(lambda p: p.ndim > 1,
+                                                                                            params)),
+    "`masked(add_decayed_weights, mask)`": optax.chain(
+        optax.masked(optax.add_decayed_weights(0.1), {"hidden": True, "out": False}), optax.sgd(FALLING, 0.9)),
+    "`multi_transform` of one optimizer, with rates and decays": optax.chain(
+        optax.clip_by_global_norm(0.5), optax.multi_transform(
+            {"decay": optax.adamw(FALLING, weight_decay=0.2), "none": optax.adam(lambda step: 2 * FALLING(step))},
+            {"hidden": {"w": "decay", "b": "none"}, "out": "none"})),
+    "`multi_transform` with `set_to_zero`": optax.multi_transform(
+        {"trained": optax.adam(0.05), "frozen": optax.set_to_zero()}, {"hidden": "frozen", "out": "trained"}),
 }
 
 
@@ -46,7 +56,8 @@ def parameters():
 def test_a_training_is_the_loop_of_optax(name):
     with jax.enable_x64(True):
         data, lines, params = data_of(2, 4, "float64", shuffle=False), [], parameters()
-        train(JaxModel(squared, parameters()), data, comm=MPI.COMM_SELF, options=optax_options(KNOWN[name], STEPS),
+        model = JaxModel(squared, parameters())
+        train(model, data, comm=MPI.COMM_SELF, options=optax_options(KNOWN[name], STEPS, model),
               progress=lambda line: lines.append(line["loss"]))
         state = KNOWN[name].init(params)
         for step, line in enumerate(lines):
@@ -61,7 +72,14 @@ def test_a_training_is_the_loop_of_optax(name):
 REFUSED = {
     "`rmsprop`": (optax.rmsprop(0.1), "optax's scale_by_rms is not known here, .* take one of those, or Options"),
     "`lamb`": (optax.lamb(0.1), "optax's scale_by_trust_ratio is not known here"),
-    "`adamw(…, mask)`": (optax.adamw(0.1, mask={"w": True}), "optax's masked is not known here"),
+    "`multi_transform` of several optimizers": (
+        optax.multi_transform({"a": optax.adam(0.1), "b": optax.sgd(0.1)}, {"hidden": "a", "out": "b"}),
+        "optax's groups have optimizer='adam' and 'sgd': in one training .* a loop of your own, refimpl.jax.Trainer"),
+    "`masked(clip_by_global_norm, mask)`": (
+        optax.chain(optax.masked(optax.clip_by_global_norm(1.0), {"hidden": True, "out": False}), optax.sgd(0.1)),
+        "optax's clip_by_global_norm within a mask is not known here"),
+    "`masked(sgd(rate), mask)`": (optax.masked(optax.sgd(0.1), {"hidden": True, "out": False}),
+                                  "a learning rate of 1.0, with the sign that climbs"),
     "`nadam`": (optax.nadam(0.1), "optax's scale_by_adam with nesterov is not known here"),
     "`adam(…, eps_root)`": (optax.adam(0.1, eps_root=1e-3), "optax's scale_by_adam with eps_root is not known here"),
     "`chain(scale_by_adam, clip_by_global_norm, …)`": (
@@ -86,8 +104,18 @@ def test_the_page_has_a_row_for_each():
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_known_is_refused_by_name(name):
     optimizer, words = REFUSED[name]
-    with pytest.raises(ValueError, match=words):
-        optax_options(optimizer, STEPS)
+    with pytest.raises(ValueError, match=words), jax.enable_x64(True):
+        optax_options(optimizer, STEPS, JaxModel(squared, parameters()))
+
+
+def test_groups_are_the_variables_own_until_others_are_said():
+    with jax.enable_x64(True):
+        model = JaxModel(squared, parameters())
+        options = optax_options(KNOWN["`multi_transform` with `set_to_zero`"], STEPS, model)
+        own = {v.name: v.learning_rate for v in model.variables}
+        assert own == {"hidden.b": 0.0, "hidden.w": 0.0, "out": options.learning_rate}
+        optax_options(optax.adam(0.05), STEPS, model)
+    assert {(v.learning_rate, v.weight_decay) for v in model.variables} == {(None, None)}
 
 
 def scale(step_size):

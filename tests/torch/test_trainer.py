@@ -263,7 +263,7 @@ IN_THE_LOOP = [
     (lambda t, o, b: t.step(), r"step\(\) has no gradients: call trainer.backward"),
     (lambda t, o, b: t.backward(2 * t.loss(b)), "backward takes what trainer.loss.* into the loss function"),
     (lambda t, o, b: t.loss(Items()[0]), r"the batch is tuple: give what trainer.shard\(loader\) yields"),
-    (twice, "a larger batch_size and more microbatches"),
+    (twice, r"loss\(batch\) comes before step\(\) .* a larger batch and more microbatches"),
     (stepped, r"was changed outside of the training.* call trainer.step\(\), not optimizer.step\(\)"),
     (lambda t, o, b: t.clip_grad_norm_(1.0), "clip_grad_norm_ comes between backward"),
     (lambda t, o, b: t.load_state_dict(t.model.module.state_dict()), "this is no state_dict of a Trainer"),

@@ -1,0 +1,22 @@
+"""Initial values that a framework's model has itself: those of its own arrays."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class GivenValues:
+    """The values of an array of the user's model at the beginning of a training.
+
+    constants: the first digits of the SHA-256 of what the model has and does not train. Ranks compare the descriptions
+    of initial values, and so detect models that differ in parts that are not trained.
+    array: a NumPy array, or a tensor of PyTorch, which is read when a training begins.
+    """
+
+    constants: str
+    array: Any = field(repr=False, compare=False)
+
+    def elements(self, key, start, count):
+        """Return elements ``start`` to ``start + count - 1``: (count,), on the host. Local."""
+        found = self.array.reshape(-1)[start:start + count]
+        return found.numpy(force=True) if hasattr(found, "numpy") else found

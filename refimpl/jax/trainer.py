@@ -1,0 +1,187 @@
+"""``Trainer``: a training step by step, for a loop of one's own with optax; ``train`` does the same steps by itself.
+
+    trainer = Trainer(model, optax.adamw(0.001), rows=optax.adam(0.001))
+    for batch in trainer.shard(data):                     one epoch; a batch is that of all ranks together
+        loss, gradient = trainer.value_and_grad(batch)    of the mean loss, the same on every rank
+        trainer.step(gradient)                            the optimizer's step
+
+    value_and_grad: pull, forward and backward pass of this rank's microbatches, sums over all ranks; step: the update
+"""
+
+import copy
+import hashlib
+
+import jax
+import jax.numpy as jnp
+
+from kernels import to_numpy
+from kernels.update import OPTIMIZERS
+from refimpl.jax.mixing import mixes
+from refimpl.jax.model import JaxModel
+from refimpl.jax.optimizers import links_of, optax_options, row_step
+from refimpl.training.own_loop import GlobalBatch, OwnLoop, options_of
+
+
+class JaxTrainer(OwnLoop):
+    """A training whose loop is the user's: see ``OwnLoop``. Local to make.
+
+    model: a ``JaxModel``, ``LinenModel``, ``NnxModel`` or ``EquinoxModel``.
+    optimizer: any ``optax.GradientTransformation``, for the dense parameters; None: that of ``options``.
+    rows: one for the tables, which ``optax_options`` knows. It moves only rows that have a gradient, with one clock.
+    options: with ``clip_norm`` gradients are clipped, with a transformation of optax, too, by the norm of all, tables
+    included.
+    params, opt_state: the dense parameters, as optax has them, and its state, after the last step.
+    """
+
+    first = "value_and_grad(batch)"
+
+    def __init__(self, model, optimizer=None, *, rows=None, comm=None, options=None):
+        if not isinstance(model, JaxModel):
+            raise ValueError(f"the model is {model!r:.80}: give a LinenModel, NnxModel, EquinoxModel or JaxModel")
+        if optimizer is not None and not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
+            raise ValueError(f"the optimizer is {optimizer!r:.80}: give a transformation of optax, such as "
+                             "optax.adamw(0.001), or name one of ours, options=Options(optimizer=...)")
+        if optimizer is None and rows is not None:
+            raise ValueError("rows are given, and no optimizer of the dense parameters: give both, or name one of ours "
+                             "for all, options=Options(optimizer=...)")
+        options = options_of(options, None if optimizer is None else "the transformation of optax")
+        self.links = {} if optimizer is None else _row_links(model, rows)
+        super().__init__(model, [] if optimizer is None else [optimizer], options, comm, {
+            name: dict(OPTIMIZERS[row_step(links, 0)[0]].state) for name, links in self.links.items()})
+        self.optimizer, self.microbatches, self.params, self.opt_state, self.traced = optimizer, None, None, None, None
+        self.names = jax.tree.leaves(model.trained({name: name for name in self.dense}))
+        if optimizer is not None:
+            self.update = jax.jit(self._updated)
+            self.traced = self._trace()
+
+    def value_and_grad(self, batch: GlobalBatch) -> tuple:
+        """Return (the mean loss over the global batch, its gradient), the same on every rank. Collective.
+
+        loss: a float.  gradient: of the dense parameters, in their tree, with None for a table, whose rows' wait for
+        ``step``.
+        """
+        with self._at_work():
+            self._compute(batch)
+            self.found = self.model.trained({name: jnp.asarray(piece.gradient * piece.gradient.dtype.type(self.scale))
+                                             for name, piece in self._pieces().items()})
+            self.ready = True
+        return self.metrics["loss"], self.found
+
+    def step(self, gradient, **more):
+        """Let the optimizer move what this rank keeps. Collective.
+
+        gradient: what ``value_and_grad`` returned, or a tree of this form, the same on every rank.
+        more: what the transformation takes beside it, such as value=loss.
+        """
+        with self._at_work():
+            if not self.ready:
+                raise ValueError("step(gradient) has no gradient: call trainer.value_and_grad(batch) before it")
+            if not self.optimizers:
+                if gradient is not self.found or more:
+                    raise ValueError("the optimizer of options takes the gradient that trainer.value_and_grad(batch) "
+                                     "has just returned, as it is: to change it, give Trainer a transformation of "
+                                     "optax")
+                self.params = None
+            self._move(lambda: self._update(gradient, more))
+
+    def gather(self):
+        """Return all values as ``model.load`` does, with whole tables, on every rank. Collective."""
+        with self._at_work() as base:
+            whole = {v.name: base.parameters.collect(v.name, None, True, "learned") for v in self.model.variables}
+            base.comm.settle()
+            return self.model.learned({name: to_numpy(value).copy() for name, value in whole.items()})
+
+    def _updated(self, gradient, state, params, more):
+        """Return (parameters, state) after a step, as ``optax.apply_updates`` makes them."""
+        updates, state = self.optimizer.update(gradient, state, params, **more)
+        return jax.tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates), state
+
+    def _update(self, gradient, more):
+        """Move dense parameters by optax, rows and statistics by our kernels. Local."""
+        if self.traced is None and not more:
+            raise ValueError("this transformation takes more than a gradient: say trainer.step(gradient, value=loss), "
+                             "as its update in optax")
+        params, self.opt_state = self.update(gradient, self.opt_state, self.params, more)
+        values = dict(zip(self.names, jax.tree.leaves(params)))
+        for name, piece in self._pieces().items():
+            piece.shard.values[...] = values[name]
+        self.params = params
+        self._move_others({name: row_step(links, self.updates) for name, links in self.links.items()})
+
+    def _trace(self):
+        """Return the update, traced; None if it takes more than a gradient. Raises ValueError for what it may not do.
+        """
+        shapes = self.model.trained({v.name: jax.ShapeDtypeStruct(v.shape, v.dtype) for v in self.model.variables
+                                     if v.name in self.dense})
+        try:
+            traced = self.update.trace(shapes, jax.eval_shape(self.optimizer.init, shapes), shapes, {})
+        except TypeError as problem:
+            if "required" not in str(problem):
+                raise
+            if "value_fn" in str(problem):
+                raise ValueError("this transformation computes the loss again within a step: take one that needs only "
+                                 "the gradient, for example optax.adamw") from problem
+            traced = None
+        except AttributeError as problem:
+            if "NoneType" not in str(problem) or not self.links:
+                raise
+            raise ValueError("a mask or labels of this transformation are a function that looks at a table, which is "
+                             f"None in the tree of dense parameters ({problem}): give it the tree that the function "
+                             "returns for all parameters") from problem
+        if self.links and (traced is None or mixes(traced.jaxpr.jaxpr, len(self.names))):
+            tables = list(self.links)
+            raise ValueError("this transformation computes with the loss, or with the gradients of several variables "
+                             f"at once, and it is not given those of {', '.join(tables)}: clip by "
+                             f"Options(clip_norm=...), or make it a dense variable, dense=[{tables[0]!r}]")
+        return traced
+
+    def _data(self, data):
+        """Return data, which have as many microbatches as the first. Local."""
+        if not hasattr(data, "microbatch"):
+            raise ValueError(f"the data are {type(data).__name__}: give models.data.Examples(inputs, targets, "
+                             "microbatches=8, size=8), or what has its methods")
+        self.microbatches = self.microbatches or data.microbatches
+        if data.microbatches != self.microbatches:
+            raise ValueError(f"the data have {data.microbatches} microbatches, and those before {self.microbatches}: "
+                             "give all data as many")
+        return data
+
+    def _show(self):
+        """Have the parameters as optax has them, and in the beginning its state. Local."""
+        if self.params is None:
+            values = self._values()
+            self.params = self.model.trained({name: jnp.array(values[name]) for name in self.dense})
+        if self.optimizers and self.opt_state is None:
+            self.opt_state = self.optimizer.init(self.params)
+
+    def _said(self):
+        text = self.traced.lower().as_text() if self.traced else str(jax.tree.structure(self.opt_state))
+        return [hashlib.sha256(text.encode()).hexdigest()[:16],
+                {name: [row_step(links, step) for step in (0, 1, 100)] for name, links in self.links.items()}]
+
+    def _states(self):
+        return jax.tree.map(lambda leaf: leaf, self.opt_state)  # the user may change its dicts
+
+    def _load_states(self, states):
+        if jax.tree.structure(states) != jax.tree.structure(self.opt_state):
+            raise ValueError("the state is that of another transformation of optax: make the Trainer with the same one")
+        self.opt_state, self.params = states, None
+
+
+def _row_links(model, rows) -> dict:
+    """Return table -> the links of a transformation for its rows. Raises ValueError for one that is not known here."""
+    tables = copy.copy(model)
+    tables.variables = [v for v in model.variables if v.sparse]
+    names = {v.name: v.name for v in tables.variables}
+    if names and rows is None:
+        raise ValueError(f"{', '.join(names)} is a table, whose rows are not on each rank: say Trainer(..., "
+                         "rows=optax.adam(0.001)), or another that moves only rows that have a gradient; or make it a "
+                         f"dense variable, dense=[{next(iter(names))!r}]")
+    if not names:
+        if rows is not None:
+            raise ValueError("rows are given, and the model has no tables: leave rows out")
+        return {}
+    if optax_options(rows, 3, tables, by_row=True).clip_norm is not None:
+        raise ValueError("rows clips by a norm, which is not that of all variables: say Options(clip_norm=...)")
+    shapes = {v.name: jax.ShapeDtypeStruct(v.shape, v.dtype) for v in tables.variables}
+    return links_of(rows.update, model.trained(shapes), model.trained(names))

@@ -1,0 +1,234 @@
+"""``OwnLoop``: a training step by step, whose loop is the user's. PyTorch's and JAX's ``Trainer`` are made of it.
+
+    shard    ─▶ an epoch's global batches
+    _compute ─▶ pull, forward and backward pass of this rank's microbatches, sums over all ranks, which wait
+    _move    ─▶ the update: by the framework's own optimizer, or as ``train`` does it
+"""
+
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from kernels import to_numpy
+from kernels.update import OPTIMIZERS, update_rows
+from refimpl.training.agreement import agree_on
+from refimpl.training.evaluate import evaluate
+from refimpl.training.options import Options
+from refimpl.training.run.whole import key_of_array, sha256_of
+from refimpl.training.step.update import move_statistics
+from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+
+OF_THE_OPTIMIZER = ("optimizer", "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "scale_rate",
+                    "weight_decay")
+WITHOUT_OWNERS = {"consistency": "synchronous", "shard_optimizer": False, "search_partitions": False}
+
+
+class GlobalBatch(NamedTuple):
+    """A step's batch, of all ranks together: its data and the number of its step in them."""
+
+    data: Any
+    number: int
+
+
+class OwnLoop:
+    """A training whose loop is the user's. Local to make; all ranks call each method, with the same arguments.
+
+    comm: None: all ranks.  optimizers: of the framework; empty: that of ``options`` moves all, with the bits of
+    ``train``.  slots: table -> slot -> initial value of what its optimizer keeps.
+    metrics: of the last step, as ``train`` gives them to ``progress``.
+    Raises ValueError, with a remedy, for what cannot be trained so; methods raise CollectiveError on every rank.
+    """
+
+    first = "loss(batch)"
+    """The call that computes gradients, in messages."""
+
+    def __init__(self, model, optimizers: list, options: Options, comm, slots: dict):
+        self.model, self.optimizers, self.options, self.given, self.slots = model, optimizers, options, comm, slots
+        self.dense = [v.name for v in model.variables if not (v.sparse or v.statistic)]
+        self.base, self.metrics, self.updates = None, {}, 0
+        self.data: dict[int, list] = {}  # id of a loader -> [it, its data, how many epochs were begun]
+        self.begun, self.later = [], None  # epochs of loaders that are not seen yet; a state to load when it is open
+        self.zero_grad()
+
+    @cached_property
+    def comm(self) -> Communicator:
+        """The communicator, made when it is first asked for. Collective then, local afterwards."""
+        return Communicator.of(self.given)
+
+    @property
+    def is_main_process(self) -> bool:
+        """Whether this is rank 0, which writes files and prints. As ``comm``."""
+        return self.comm.rank == 0
+
+    def print(self, *words):
+        """Print on rank 0. As ``comm``."""
+        if self.is_main_process:
+            print(*words, flush=True)
+
+    def shard(self, loader):
+        """Return an iterator over an epoch of data: its global batches. Collective.
+
+        loader: a ``Data``, or what the framework's Trainer takes for it. The next call gives the next epoch, in another
+        order.
+        """
+        if id(loader) not in self.data:
+            data = self._data(loader)
+            if self.base is None:
+                self._open(data)
+            self.data[id(loader)] = [loader, data, self.begun.pop(0) if self.begun else 0]
+        _, data, epoch = self.data[id(loader)]
+        self.data[id(loader)][2] += 1
+        return (GlobalBatch(data, epoch * data.steps_per_epoch + n) for n in range(data.steps_per_epoch))
+
+    def zero_grad(self):
+        """Drop the gradients that no step has used; ``step`` does it, too. Local."""
+        self.found, self.reduced, self.scale, self.ready = None, [], 1.0, False
+
+    def evaluate(self, loader) -> dict:
+        """Return {"loss", "count", ...} over all examples of such data. Collective."""
+        with self._at_work() as base:
+            return evaluate(base, self._data(loader))
+
+    def state_dict(self) -> dict:
+        """Return all that ``load_state_dict`` needs, on any number of ranks. Collective."""
+        with self._at_work() as base:
+            whole = {key_of_array(*array): base.parameters.collect(*array, True, "checkpoint")
+                     for array in self._arrays()}
+            base.comm.settle()
+            return {"values": {key: self._kept(to_numpy(value).copy()) for key, value in whole.items()},
+                    "optimizers": self._states(), "updates": self.updates,
+                    "epochs": [epochs for *_, epochs in self.data.values()]}
+
+    def load_state_dict(self, state: dict):
+        """Go on from a ``state_dict`` of a Trainer, at the next epoch of each loader, in their order. Collective."""
+        if self.base is None:
+            self.later = state
+            return
+        with self._at_work() as base:
+            keys = {key_of_array(*array): array for array in self._arrays()}
+            if not isinstance(state, dict) or state.get("values", {}).keys() != keys.keys():
+                raise ValueError("this is no state_dict of a Trainer of this model and these optimizers: give a "
+                                 "model's own values to the model before the Trainer is made")
+            arrays = {key: np.asarray(value) for key, value in state["values"].items()}
+            agree_on(base.comm, {"the state to load": sha256_of(arrays, "")})
+            for key, array in keys.items():
+                base.parameters.place(*array, arrays[key])
+            self._load_states(state["optimizers"])
+            self.updates, self.begun = int(state["updates"]), list(map(int, state["epochs"]))
+            for entry in self.data.values():
+                entry[2] = self.begun.pop(0)
+            self.zero_grad()
+            self._show()
+
+    def _kept(self, array):
+        """Return a NumPy array as ``state_dict`` has it. Local."""
+        return array
+
+    def _compute(self, batch: GlobalBatch):
+        """Compute a batch's loss, in ``metrics``, and the sums of its gradients, in ``reduced``. Collective."""
+        if not isinstance(batch, GlobalBatch):
+            raise ValueError(f"the batch is {type(batch).__name__}: give what trainer.shard(loader) yields")
+        if self.ready:
+            raise ValueError(f"{self.first} comes before step() has used the gradients of another batch: to add "
+                             "several, give a larger batch and more microbatches, which a rank computes one after "
+                             "another; to drop them, call trainer.zero_grad()")
+        if batch.data is not self.base.data:
+            self.base.take(batch.data)
+        self.base.step = batch.number
+        self.metrics = self.base.train_step()
+
+    def _move(self, update):
+        """Let ``update()`` move what this rank keeps; without the framework's optimizers, ours. Collective."""
+        if self.optimizers:
+            update()
+        else:
+            self.metrics["learning_rate"] = self.update_as_train(self.updates, self.reduced, self.scale)
+        self.updates += 1
+        self.zero_grad()
+        self._show()
+
+    def _pieces(self) -> dict:
+        """Return name -> its piece of the sums, of each dense variable. Local."""
+        found = {piece.shard.variable.name: piece for piece in self.reduced}
+        return {name: found[name] for name in self.dense if name in found}
+
+    def _move_others(self, by_row):
+        """Move what the framework's optimizers do not: rows of tables, and statistics. Local.
+
+        by_row: table -> (kernel, rate, its options) of this step.
+        """
+        for piece in self.reduced:
+            shard = piece.shard
+            if shard.variable.name in by_row:
+                kernel, rate, options = by_row[shard.variable.name]
+                update_rows(kernel, shard.values, shard.state, piece.ids, piece.gradient, rate, step=self.updates + 1,
+                            scale=self.scale, **options)
+        move_statistics(self.reduced, None)
+
+    def _open(self, data):
+        """Open the training on its first data. Collective."""
+        threadpool_limits(1)  # as in ``train``: threads would fight for cores, and may sum in another order
+        base = Trainer.open(self.model, data, self.options, self.comm, facts=lambda: {"optimizers": self._said()})
+        base.comm.together(lambda: self._take_over(base), (ValueError,))
+        self.base = base
+        with self._at_work():
+            self._show()
+        if self.later:
+            self.load_state_dict(self.later)
+
+    def _take_over(self, base):
+        """Let the optimizers here move what this rank keeps. Raises ValueError if it keeps only parts. Local."""
+        if parts := [name for name in self.dense if not base.parameters.exchange_of[name].replicated]:
+            raise ValueError(f"architecture {self.options.architecture} keeps {', '.join(parts)} at an owner, and a "
+                             "loop of one's own needs dense parameters on each rank: take hybrid or allreduce")
+        for exchange in base.parameters.exchanges:
+            for shard in exchange.shards.values():
+                for slot, value in self.slots.get(shard.variable.name, {}).items():
+                    shard.state[slot] = base.xp.full_like(shard.values, value)
+        self.update_as_train, base.consistency.update = base.consistency.update, self._keep
+
+    def _keep(self, number, reduced, scale):
+        """Keep a step's sums, which ``Synchronous.step`` hands to its update. Local."""
+        self.reduced, self.scale = reduced, scale
+
+    def _values(self) -> dict:
+        """Return name -> value of each dense variable and statistic. Local."""
+        return {name: value for exchange in self.base.parameters.exchanges
+                for name, value in exchange.dense().items()}
+
+    def _arrays(self) -> list:
+        """Return (variable, slot) of all that the training keeps beside the optimizers' own state. Local."""
+        every = OPTIMIZERS[self.options.optimizer].state
+        return [(v.name, slot) for v in self.model.variables
+                for slot in (None, *(() if v.statistic else self.slots.get(v.name, every)))]
+
+    @contextmanager
+    def _at_work(self):
+        """Yield the training, for a method of it; what any rank meets in it ends all."""
+        if self.base is None:
+            raise ValueError("nothing is open yet: call trainer.shard(loader) first, which begins an epoch")
+        with self.base.comm.one_end():
+            yield self.base
+
+
+def options_of(options: Options | None, kind: str | None, *more: str, instead="") -> Options:
+    """Return the options of a loop of one's own. Local. Raises ValueError for what they and an optimizer say.
+
+    kind: the name of the framework's optimizer, None: none.  more: further fields that are its own to say.
+    instead: where else to say it, for the message.
+    """
+    options = options or Options()
+    for name, default in WITHOUT_OWNERS.items():
+        if getattr(options, name) != default:
+            raise ValueError(f"{name} is {getattr(options, name)!r}: a loop of one's own needs {name}={default!r}; "
+                             "train(...) can do it")
+    if kind is None:
+        return options
+    start = Options(steps=options.steps)
+    if said := [name for name in (*OF_THE_OPTIMIZER, *more) if getattr(options, name) != getattr(start, name)]:
+        raise ValueError(f"options say {', '.join(said)}, and so does {kind}: say it in the optimizer{instead} alone")
+    return Options(**{**options.to_json(), "optimizer": "sgd"})  # keeps no state beside the framework's

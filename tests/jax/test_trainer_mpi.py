@@ -1,0 +1,76 @@
+"""A loop of one's own with optax has one answer, to the bit, on any number of ranks; ranks that disagree are told."""
+
+import jax
+import numpy as np
+import pytest
+from mpi4py import MPI
+from jax_modules import data_of as texts, model_of as module_of
+from toy_losses import data_of, model_of
+
+from refimpl import Options
+from refimpl.jax import Trainer
+from refimpl.transport import CollectiveError
+
+optax = pytest.importorskip("optax")
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
+RATE = optax.linear_schedule(0.1, 0.02, 4)
+GROUPS = optax.multi_transform({"decay": optax.adamw(RATE, weight_decay=0.1), "lion": optax.lion(0.01)},
+                               lambda params: jax.tree.map(lambda p: "decay" if p.ndim > 1 else "lion", params))
+ROWS = {"sgd": optax.sgd(0.1), "adam": optax.adam(RATE)}
+WAYS = [("sgd", {"partitions": 5, "overlap": True}), ("adam", {"hot_rows": 7}), ("adam", {"architecture": "allreduce"}),
+        ("sgd", {"architecture": "allreduce", "sparse_as_dense": True})]
+
+
+def answer(rows, comm, model, data, steps=5, **settings):
+    """Train over an epoch and into the next: groups, schedules, clipping; return all losses, and all bits."""
+    trainer = Trainer(model, GROUPS, rows=ROWS[rows], comm=comm, options=Options(clip_norm=0.5, **settings))
+    found = []
+    while len(found) < steps:
+        for batch in trainer.shard(data):
+            loss, gradient = trainer.value_and_grad(batch)
+            trainer.step(gradient)
+            found.append(loss)
+    found.append(trainer.evaluate(data))
+    state = jax.tree.leaves(trainer.state_dict())
+    return found, [np.asarray(leaf).tobytes() for leaf in (*state, *jax.tree.leaves(trainer.gather()))]
+
+
+@pytest.fixture(scope="module")
+def one_rank():
+    """rows -> the answer of one rank."""
+    return {rows: answer(rows, MPI.COMM_SELF, model_of("rated"), data_of()) for rows in ROWS}
+
+
+@pytest.mark.parametrize("rows, way", WAYS)
+def test_any_number_of_ranks_gives_the_answer_of_one(comm, one_rank, rows, way):
+    assert answer(rows, comm, model_of("rated"), data_of(), **way) == one_rank[rows]
+
+
+def test_other_numbers_are_found(comm, one_rank):
+    assert answer("sgd", comm, model_of("rated"), data_of())[1] != one_rank["adam"][1]
+
+
+@pytest.mark.thorough
+def test_a_module_with_statistics_has_one_answer(comm):
+    pytest.importorskip("flax")
+    each = [answer("adam", one, module_of("linen"), texts()) for one in (MPI.COMM_SELF, comm)]
+    assert each[0] == each[1]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_ranks_that_disagree_are_told(comm, which):
+    if comm.size == 1:
+        pytest.skip("one rank agrees with itself")
+    given = [GROUPS, ROWS["sgd"]]
+    given[which] = optax.sgd(0.2 if comm.rank == 1 else 0.3)
+    with pytest.raises(CollectiveError, match="the ranks disagree: optimizers is"):
+        Trainer(model_of("rated"), given[0], rows=given[1], comm=comm).shard(data_of())
+
+
+def test_what_one_rank_may_not_do_stops_all(comm):
+    trainer = Trainer(model_of("rated", dense=True), optax.sgd(0.1), comm=comm)
+    with pytest.raises(CollectiveError, match=r"has no gradient: call trainer.value_and_grad"):
+        for batch in trainer.shard(data_of()):
+            if comm.rank == comm.size - 1:
+                trainer.step(None)
+            trainer.step(trainer.value_and_grad(batch)[1])
