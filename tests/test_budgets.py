@@ -14,8 +14,8 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6293,
-    "models": 6137,
+    "kernels": 6302,
+    "models": 6121,
     "refimpl/*.py": 194,
     "refimpl/cli": 2684,
     "refimpl/collectives": 4898,
@@ -26,7 +26,7 @@ BUDGETS = {
     "refimpl/jax": 1424,
     "refimpl/notebook": 1825,
     "refimpl/pictures": 2025,
-    "refimpl/plain": 4717,
+    "refimpl/plain": 4707,
     "refimpl/plan": 2990,
     "refimpl/server": 834,
     "refimpl/strategies": 1710,

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernels.arrays import array_module
 from kernels.random import cuda, definition, fast
 from kernels.random.definition import key_of
 from kernels.random.fast import random_bits
@@ -27,4 +28,12 @@ def dropout_scale(key, shape, keep, dtype, xp=np, first=0, width=None):
     return definition.dropout_scale(key, shape, keep, dtype, xp, first, width)
 
 
-__all__ = ["dropout_scale", "key_of", "random_bits", "uniform"]
+def dropout(x, key, keep):
+    """Return (x * scale, scale), by ``dropout_scale``; (x, None) if keep is 1. Local. (Srivastava et al. 2014)"""
+    if keep == 1:
+        return x, None
+    scale = dropout_scale(key, x.shape, keep, x.dtype, array_module(x))
+    return x * scale, scale
+
+
+__all__ = ["dropout", "dropout_scale", "key_of", "random_bits", "uniform"]

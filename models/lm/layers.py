@@ -2,8 +2,7 @@
 
 from kernels.arrays import array_module
 from kernels.lstm import lstm_backward, lstm_forward
-from kernels.random import key_of
-from models.dropout import dropout
+from kernels.random import dropout, key_of
 
 
 def layer_forward(layer, dense, x, batch, keep, first, widths, workspace):

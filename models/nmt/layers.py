@@ -3,8 +3,7 @@
 
 from kernels.arrays import array_module
 from kernels.lstm import lstm_backward, lstm_forward
-from kernels.random import key_of
-from models.dropout import dropout
+from kernels.random import dropout, key_of
 from models.variable import Uniform, Variable
 
 LIMIT = 0.1

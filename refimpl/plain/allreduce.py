@@ -14,7 +14,7 @@ import numpy as np
 from mpi4py import MPI
 
 from refimpl.plain.messages import Messages
-from refimpl.plain.tree import add_up, form_nodes, microbatches_of, nodes_by_rank
+from refimpl.plain.tree import add_up, by_node, form_nodes, microbatches_of, nodes_by_rank
 
 
 def allreduce(messages, vectors, microbatches, phase="allreduce"):
@@ -26,11 +26,7 @@ def allreduce(messages, vectors, microbatches, phase="allreduce"):
     bounds = [c * length // size for c in range(size + 1)]
     # chunk r of every vector goes to rank r
     arrived = messages.exchange([vectors[:, lo:hi].ravel() for lo, hi in zip(bounds, bounds[1:])], phase)
-    width = bounds[messages.rank + 1] - bounds[messages.rank]
-    parts = {}  # node of the tree -> its sum, this rank's chunk of it
-    for nodes, part in zip(nodes_by_rank(size, microbatches), arrived):
-        for node, chunk in zip(nodes, part.reshape(len(nodes), width)):
-            parts[node] = chunk
+    parts = by_node(nodes_by_rank(size, microbatches), arrived)  # sums of this rank's chunk
     mine = add_up(0, microbatches, parts, np.add)
     return np.concatenate(messages.gather(mine, phase))
 

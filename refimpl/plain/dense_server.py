@@ -11,7 +11,7 @@ from mpi4py import MPI
 
 from models import Variable
 from refimpl.plain.messages import Messages
-from refimpl.plain.tree import add_up, nodes_by_rank
+from refimpl.plain.tree import add_up, by_node, nodes_by_rank
 
 
 class DenseServer:
@@ -33,10 +33,7 @@ class DenseServer:
         arrived = self.messages.exchange(outgoing, "push dense")
         if self.messages.rank != self.owner:
             return None, self.values
-        parts = {}  # node of the tree -> its sum
-        for names, arrays in zip(nodes_by_rank(self.messages.size, self.microbatches), arrived):
-            for name, array in zip(names, arrays):
-                parts[name] = array
+        parts = by_node(nodes_by_rank(self.messages.size, self.microbatches), arrived)
         return None, add_up(0, self.microbatches, parts, np.add).reshape(self.shape)
 
     def whole(self, array, phase="whole"):

@@ -15,7 +15,7 @@ import numpy as np
 from mpi4py import MPI
 
 from refimpl.plain.messages import Messages
-from refimpl.plain.tree import add_up, cover, form_nodes, microbatches_of, nodes_by_rank
+from refimpl.plain.tree import add_up, by_node, cover, form_nodes, microbatches_of, nodes_by_rank
 
 
 class Hierarchy:
@@ -37,22 +37,16 @@ class Hierarchy:
         arrived = self.within.exchange([vectors[:, lo:hi].ravel() for lo, hi in zip(ends, ends[1:])], "within")
         ranks = range(self.machine * self.each, (self.machine + 1) * self.each)
         every = nodes_by_rank(self.size, microbatches)
-        parts = _named([every[r] for r in ranks], arrived)
+        parts = by_node([every[r] for r in ranks], arrived)
         nodes_of = [cover(*microbatches_of(machine, self.machines, microbatches)) for machine in range(self.machines)]
         formed = [add_up(*node, parts, np.add) for node in nodes_of[self.machine]]
 
         own = bounds[self.place * self.machines:][:self.machines + 1] - ends[self.place]  # of this part's chunks
         arrived = self.across.exchange([np.concatenate([none, *(part[lo:hi] for part in formed)])
                                         for lo, hi in zip(own, own[1:])], "across")
-        chunk = add_up(0, microbatches, _named(nodes_of, arrived), np.add)
+        chunk = add_up(0, microbatches, by_node(nodes_of, arrived), np.add)
         part = np.concatenate(self.across.gather(chunk, "across"))
         return np.concatenate(self.within.gather(part, "within"))
-
-
-def _named(nodes_of, arrays):
-    """Return {node: its sum}. arrays[i]: the sums of nodes_of[i], one after the other."""
-    return {node: part for nodes, array in zip(nodes_of, arrays)
-            for node, part in zip(nodes, array.reshape(len(nodes), -1 if nodes else 0))}
 
 
 def main(comm=MPI.COMM_WORLD, microbatches=8, length=12):

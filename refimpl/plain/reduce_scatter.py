@@ -18,7 +18,7 @@ from mpi4py import MPI
 from models import Variable
 from refimpl.plain.messages import Messages
 from refimpl.plain.optimizers import Adam
-from refimpl.plain.tree import add_up, nodes_by_rank
+from refimpl.plain.tree import add_up, by_node, nodes_by_rank
 
 
 class ReduceScatter:
@@ -47,11 +47,8 @@ class ReduceScatter:
         nothing = self.values[:0]  # what a rank without microbatches sends
         arrived = self.messages.exchange(
             [np.concatenate([nothing, *(gradient[rows] for gradient in whole)]) for rows in self.rows], "push dense")
-        parts = {}  # node of the tree -> its sum, this rank's rows of it
-        for names, rows in zip(nodes_by_rank(self.messages.size, self.microbatches), arrived):
-            for name, part in zip(names, rows.reshape(len(names), *self.values.shape)):
-                parts[name] = part
-        return None, add_up(0, self.microbatches, parts, np.add)
+        parts = by_node(nodes_by_rank(self.messages.size, self.microbatches), arrived)  # sums of this rank's rows
+        return None, add_up(0, self.microbatches, parts, np.add).reshape(self.values.shape)
 
     def whole(self, array, phase="whole"):
         """Return on each rank the whole of an array that is divided among the ranks as ``values`` is. Collective."""

@@ -52,6 +52,12 @@ def nodes_by_rank(ranks, microbatches):
     return [cover(*microbatches_of(rank, ranks, microbatches)) for rank in range(ranks)]
 
 
+def by_node(nodes_of, arrays):
+    """Return {node: its sum}, each sum as a flat array. arrays[r]: the sums of nodes_of[r], one after the other."""
+    return {node: part for nodes, array in zip(nodes_of, arrays)
+            for node, part in zip(nodes, array.reshape(len(nodes), -1 if nodes else 0))}
+
+
 def form_nodes(start, gradients, add):
     """Return {node: sum} of a rank's gradients. gradients[i] belongs to microbatch start + i."""
     leaves = {(start + i, start + i + 1): gradient for i, gradient in enumerate(gradients)}
