@@ -14,19 +14,19 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6302,
-    "models": 6121,
+    "kernels": 6408,
+    "models": 6191,
     "refimpl/*.py": 194,
     "refimpl/cli": 2684,
     "refimpl/collectives": 4898,
     "refimpl/conformance": 9189,
     "refimpl/enclosure": 1066,
-    "refimpl/experiments": 7481,
+    "refimpl/experiments": 7479,
     "refimpl/gradients": 1226,
     "refimpl/jax": 1424,
     "refimpl/notebook": 1825,
     "refimpl/pictures": 2025,
-    "refimpl/plain": 4707,
+    "refimpl/plain": 4695,
     "refimpl/plan": 2990,
     "refimpl/server": 834,
     "refimpl/strategies": 1710,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1955,
     "refimpl/training": 8120,
     "refimpl/transport": 4223,
-    "tests": 47444,
+    "tests": 47484,
 }
 
 

@@ -15,6 +15,36 @@ def keep_related(between, before, found, places):
             new[places[b]] = old[before[b]]
 
 
+@compiled
+def relate(between, some, others, values):
+    """Write K of some samples with others, (len(some), len(others)), to both places that it has in ``between``."""
+    for a in range(len(some)):
+        for b in range(len(others)):
+            between[some[a], others[b]] = between[others[b], some[a]] = values[a, b]
+
+
+@compiled
+def mirror(between, some):
+    """Copy the rows ``some`` of a symmetric matrix, (k, k), to the columns of the same places."""
+    for a in some:
+        for b in range(len(between)):
+            between[b, a] = between[a, b]
+
+
+@compiled
+def find_newest(numbers, most, seen):
+    """Return the places where a number occurs for the first time, at most ``most``. seen: (n,) of False, left so."""
+    found, count = np.empty(len(numbers), np.int64), 0
+    for place in range(len(numbers)):
+        if count < most and not seen[numbers[place]]:
+            seen[numbers[place]] = True
+            found[count] = place
+            count += 1
+    for place in found[:count]:
+        seen[numbers[place]] = False
+    return found[:count]
+
+
 @compiled(fastmath={"nnan", "nsz"})
 def change_block(between, errors, y, alpha, c, second, gap, limit):
     """Change ``alpha`` pair by pair until the gap among these samples is at most ``gap``. Return the number of changes.

@@ -154,20 +154,13 @@ def swap_samples(blocks, pairs):
 
 
 @compiled
-def add_row(errors, row, factor, start, stop):
-    """Add factor * row to the errors from ``start`` to ``stop``."""
-    for i in range(start, stop):
-        errors[i] += factor * row[i]
-
-
-@compiled
-def add_rows(errors, rows, slots, factors, stop):
-    """Add factors[k] * rows[slots[k]] for each k in turn to the first ``stop`` errors, a part of them at a time.
+def add_rows(errors, rows, slots, factors, start, stop):
+    """Add factors[k] * rows[slots[k]] for each k in turn to the errors from ``start`` to ``stop``, a part at a time.
 
     Four rows are added in one pass: they come from memory side by side.
     """
     fours = len(slots) - len(slots) % 4
-    for begin in range(0, stop, PART):
+    for begin in range(start, stop, PART):
         end = min(begin + PART, stop)
         part = errors[begin:end]
         for k in range(0, fours, 4):

@@ -5,17 +5,20 @@ last rounds stay in the block, because a change of others often opens their gap 
 changes are needed.
 """
 
-import time
-
 import numpy as np
+from scipy.sparse import issparse
 
-from kernels.svm.block import change_block, keep_related
+from kernels.svm.block import change_block, find_newest, keep_related, mirror, relate
 from models.svm.solver import BLOCK_ROWS, Solver
 
 STEPS = 100
 """The largest number of changes in a round, for each sample of a block."""
 CLOSE = 0.1
 """A round ends when the gap among the block's samples is this part of the gap that it began with."""
+
+NARROW = 64
+"""Several ranks compute K of a block's new samples themselves if there are at most so many features: it is quicker than
+a message."""
 
 
 class BlockSolver(Solver):
@@ -31,45 +34,69 @@ class BlockSolver(Solver):
         super().__init__(rows, labels, kernel, options, ranks)
         self.most = min(BLOCK_ROWS * options.block, len(labels))
         self.where, self.between = np.full(len(labels), -1), np.empty((0, 0))
+        self.seen = np.full(len(labels), False)  # for ``find_newest``
         self.memory = np.empty(self.most**2), np.empty(self.most**2)  # for ``between`` of this round and the last one
+        self.narrow = self.ranks.planned > 1 and not issparse(rows) and rows.shape[1] <= NARROW
         self.ahead = 0  # a block is large enough for one pass over the features
 
     def _descend(self):
         kept, errors = np.empty(0, np.int64), np.empty(0)  # the block's samples, the newest first
         while True:
             (least, first), (most, last) = self._nearest(self.options.block)
-            up, low = least[0], -most[0]
+            up, low = np.min(least, initial=np.inf), -np.min(most, initial=np.inf)  # perhaps none can grow, or shrink
             if low - up <= 2 * self.options.tolerance:
                 return
             self._eliminate(up, low)
             kept = np.concatenate([first[least < low], last[-most > up], kept])
-            newest = np.sort(np.unique(kept, return_index=True)[1])[:self.most]
+            newest = find_newest(kept, self.most, self.seen)
             errors = np.concatenate([least[least < low], -most[-most > up], errors])[newest]
             kept = kept[newest]
             order = np.argsort(kept)
             members = kept[order]
-            self._need(members)
-            self._relate(members)
-            began = time.process_time()
+            self._meet(members)
             errors[order], weights, steps = self._inside(members, errors[order], low - up)
-            self.alone += time.process_time() - began
             self._change(members, weights)
             self.iterations += steps
 
-    def _relate(self, members):
-        """Get K between all members from the owners of new ones, who have it in their columns of the rows. Collective.
-        """
+    def _meet(self, members):
+        """Put the members' rows into the cache, and learn K between all members. Collective."""
         before, count = self.where[members], len(members)
-        known, fresh = np.flatnonzero(before >= 0), np.flatnonzero(before < 0)
+        known, fresh = (before >= 0).nonzero()[0], (before < 0).nonzero()[0]
         self.memory = self.memory[::-1]
         between = self.memory[0][:count**2].reshape(count, count)
         keep_related(self.between, before[known], between, known)
-        if len(fresh):
-            columns = self.traffic.columns(members[fresh], count, lambda own: self.cache.columns(
-                members, self.samples.place[own // self.ranks.size]))
-            between[fresh], between[:, fresh] = columns, columns.T
+        kept = self.cache.slots[members] >= 0
+        missing = self.cache.touch(members)
+        if self.narrow:
+            if len(missing):
+                self.cache.put(missing, self.traffic.features(missing, self.samples.vectors))
+            self._compute(members, fresh, between)
+        elif len(fresh):
+            self._hear(members, fresh, missing, kept, between)
         self.where[:] = -1
         self.where[members], self.between = np.arange(count), between
+
+    def _hear(self, members, fresh, missing, kept, between):
+        """Get K of new members from their owners, in one message with their features if their rows are in no cache.
+
+        An owner sends K with all members whose rows are in the caches. The rest every rank computes. Collective.
+        """
+        told, absent = kept.nonzero()[0], (~kept).nonzero()[0]
+        columns, vectors = self.traffic.columns_and_features(
+            members[fresh], ~kept[fresh], len(told),
+            lambda own: self.cache.columns(members[told], self.samples.places(own)), self.samples.vectors)
+        relate(between, fresh, told, columns)
+        if len(missing):
+            self.cache.put(missing, vectors)
+            among = np.empty((len(absent), len(absent)))
+            self._compute(missing, np.arange(len(absent)), among)
+            relate(between, absent, absent, among)
+
+    def _compute(self, members, some, between):
+        """Compute K of some of these samples, by their places, with all of them. All are in the cache."""
+        self.cache.among(members, some, between)
+        mirror(between, some)
+        self.repeated += len(some) * len(members)
 
     def _inside(self, members, errors, gap):
         """Close most of the gap among the members; return their errors, their weights, and the number of changes."""

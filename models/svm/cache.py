@@ -37,10 +37,11 @@ class RowCache:
         self.clock += len(numbers)
         return numbers[slots < 0]
 
-    def put(self, numbers: list[int], vectors):
+    def put(self, numbers, vectors):
         """Replace the least recently used samples by these, and compute their rows in one pass."""
         more = min(len(numbers), len(self.rows) - self.kept)
-        old = np.argsort(self.used[:self.kept])[:len(numbers) - more]
+        spare = len(numbers) - more
+        old = np.argsort(self.used[:self.kept])[:spare] if spare else self.numbers[:0]
         self.slots[self.numbers[old]] = -1
         slots = np.concatenate([np.arange(self.kept, self.kept + more), old])
         self.kept += more
@@ -48,7 +49,8 @@ class RowCache:
         self.used[slots] = self.clock + np.arange(len(slots))
         self.clock += len(slots)
         for slot, vector in zip(slots.tolist(), vectors):
-            self.vectors[slot], self.own[slot] = vector, self.store.value(vector, vector)
+            self.vectors[slot] = vector
+        self.own[slots] = self.store.of(vectors).diagonal(len(vectors))
         self._extend(slots)
 
     def row(self, number: int):
@@ -60,12 +62,23 @@ class RowCache:
 
     def add_to(self, errors, numbers, factors):
         """Add factor * row of each sample in turn to the errors of the active samples. All must be in the cache."""
-        fast.add_rows(errors, self.rows, self.cover(numbers), factors, self.samples.active)
+        slots = self.cover(numbers)
+        with self.samples.divided:
+            fast.add_rows(errors, self.rows, slots, factors, 0, self.samples.active)
 
     def columns(self, numbers, places):
         """Return K of this rank's active samples at ``places`` with the samples ``numbers``, all in the cache: (p, n).
         """
-        return fast.columns(self.rows, self.cover(numbers), places)
+        slots = self.cover(numbers)
+        with self.samples.divided:
+            return fast.columns(self.rows, slots, places)
+
+    def among(self, numbers, some, values):
+        """Write K of some of these samples, by their places, with all of them to values[some]. All are in the cache."""
+        vectors = self.store.taken(self.vectors, self.slots[numbers])
+        if len(some):
+            self.store.of(vectors).fill(vectors, some, np.zeros(len(numbers), np.int64), len(numbers), values)
+        self.evaluations += len(some) * len(numbers)
 
     def cover(self, numbers):
         """Return the slots of samples in the cache; their rows now cover all active samples."""
@@ -89,7 +102,8 @@ class RowCache:
 
     def fill(self, vectors, slots, starts, rows):
         """Compute rows[s] of vectors[s], from starts[s] to the last active sample, for each s in ``slots``."""
-        self.store.fill(vectors, slots, starts, self.samples.active, rows)
+        with self.samples.divided:
+            self.store.fill(vectors, slots, starts, self.samples.active, rows)
         self.evaluations += int((self.samples.active - starts[slots]).sum())
 
     def swap(self, pairs):

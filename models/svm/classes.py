@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from itertools import combinations
+from numbers import Integral, Real
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -37,10 +38,10 @@ class PairMachine:
         shelf, slots = store.shelf(TOGETHER), np.arange(TOGETHER)
         for start in range(0, len(self.coefficients), TOGETHER):
             factors = self.coefficients[start:start + TOGETHER]
-            for slot in range(len(factors)):
-                shelf[slot] = supports.vector(start + slot)
+            for slot, vector in enumerate(supports.vectors(start + np.arange(len(factors)))):
+                shelf[slot] = vector
             store.fill(shelf, slots[:len(factors)], np.zeros(TOGETHER, np.int64), count, values)
-            fast.add_rows(found, values, slots[:len(factors)], factors, count)
+            fast.add_rows(found, values, slots[:len(factors)], factors, 0, count)
         return found - self.bias
 
 
@@ -115,12 +116,14 @@ def check(rows, labels, kernel: KernelFunction, options: SvmOptions):
     if len(np.unique(labels)) < 2:
         raise ValueError(f"all {len(labels)} samples are of one class: give samples of two classes at least")
     for name, value in (("C", options.c), ("gamma", kernel.gamma), ("the tolerance", options.tolerance)):
-        if not 0 < value < np.inf:
+        if not (isinstance(value, Real) and 0 < value < np.inf):
             raise ValueError(f"{name} is {value}: give a number above 0")
+    if not (isinstance(kernel.constant, Real) and np.isfinite(kernel.constant)):
+        raise ValueError(f"the constant is {kernel.constant}: give a finite number")
     for name, value in (("the cache", options.cache), ("the period", options.period), ("the block", options.block),
                         ("the degree", kernel.degree)):
-        if value is not None and value < 1:
-            raise ValueError(f"{name} is {value}: give 1 or more")
+        if value is not None and not (isinstance(value, Integral) and value >= 1):
+            raise ValueError(f"{name} is {value}: give a whole number, 1 or more")
     for name, value, known in (("kernel", kernel.kind, KINDS), ("selection", options.selection, SELECTIONS),
                                ("elimination", options.elimination, ELIMINATIONS)):
         if value not in known:

@@ -6,15 +6,30 @@ Then each rank updates the errors of its own samples.
 """
 
 import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from kernels.svm import fast
 from kernels.svm.definition import KernelFunction
+from kernels.svm.nearest import find_nearest, merge_nearest
 from models.svm.cache import RowCache
 from models.svm.storage import VectorPacking, stored
 from models.svm.traffic import OneRank, SvmTraffic
+
+
+class Stopwatch:
+    """Processor seconds that this process has spent in its ``with`` blocks. Local."""
+
+    def __init__(self):
+        self.seconds, self.began = 0.0, 0.0
+
+    def __enter__(self):
+        self.began = time.process_time()
+
+    def __exit__(self, *problem):
+        self.seconds += time.process_time() - self.began
 
 
 class Samples:
@@ -22,12 +37,13 @@ class Samples:
 
     rows: (n, width) float64, an array or CSR, of all samples.  labels: (n,) of +1 and -1.
     active: the number of active samples, which come first.  ids, y, state, error, diagonal: of each, in this order.
+    divided: of the work that is divided among the ranks, because it is done for each of a rank's samples.
     """
 
     def __init__(self, rows, labels, kernel, rank: int, size: int):
         self.ids = np.arange(rank, len(labels), size)
         own = rows[self.ids]
-        self.rank, self.size, self.active = rank, size, len(self.ids)
+        self.rank, self.size, self.active, self.divided = rank, size, len(self.ids), Stopwatch()
         self.y = labels[self.ids].astype(float)
         self.state, self.error = np.where(self.y > 0, fast.GROWS, fast.SHRINKS).astype(np.uint8), -self.y
         self.store, self.place = stored(own, kernel), np.arange(len(self.ids))
@@ -36,13 +52,13 @@ class Samples:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def vector(self, number: int):
-        """Return the features of one of this rank's samples."""
-        return self.store.vector(self.place_of(number))
+    def places(self, numbers):
+        """Return where these samples of this rank now stand."""
+        return self.place[numbers // self.size]
 
-    def place_of(self, number: int) -> int:
-        """Return where one of this rank's samples now stands."""
-        return int(self.place[number // self.size])
+    def vectors(self, numbers):
+        """Return the features of these samples of this rank."""
+        return self.store.vectors(self.places(numbers))
 
     def set_states(self, numbers, alpha, c: float):
         """Set what the weights of those samples can do that this rank has. alpha: (n,), the weights of all samples."""
@@ -69,6 +85,7 @@ BLOCK_ROWS = 5
 AHEAD = 4
 """The number of samples at each end whose rows are computed together with a missing one. They will be needed soon, and
 features are read from memory once for all of them."""
+NO_SLOTS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -103,9 +120,9 @@ class Solver:
     """The training of a machine for two classes. The constructor is local; ``train`` is collective over ``ranks``.
 
     rows: (n, width) float64, an array or CSR; labels: (n,) of +1 and -1; both are the same on all ranks.  alpha: (n,),
-    the weights.  iterations, evaluations, traffic: counters of the work.  alone: processor seconds of what every rank
-    computes.  objective: after training Σ α - 1/2 Σ Σ α α y y K, the exact sum of its terms rounded once; None if
-    nothing was reconstructed.
+    the weights.  iterations, evaluations, traffic: counters of the work.  repeated: kernel values that every rank
+    computes as all others do.  whole: of ``train``; ``samples.divided`` is a part of it.  objective: after training
+    Σ α - 1/2 Σ Σ α α y y K, the exact sum of its terms rounded once; None if nothing was reconstructed.
     """
 
     def __init__(self, rows, labels, kernel: KernelFunction, options: SvmOptions, ranks=None):
@@ -120,7 +137,7 @@ class Solver:
         self.eliminates, self.gains = options.elimination != "none", np.empty(len(self.samples))
         self.ahead, self.last_elimination = min(AHEAD, capacity // 8), 0
         self.period = options.period or max(1000, len(labels) // 2)  # an elimination moves columns of all kept rows
-        self.alone = 0.0
+        self.whole, self.repeated = Stopwatch(), 0
 
     @property
     def evaluations(self) -> int:
@@ -129,18 +146,19 @@ class Solver:
 
     def train(self) -> float:
         """Close the gap over all samples; return the bias. Collective."""
-        while True:
-            self._descend()
-            if self.options.elimination != "approximate":
-                self._reconstruct()
-            self.samples.active = len(self.samples)
-            up, _, low, _ = self._ends()
-            if self.options.elimination == "approximate":
-                return (up + low) / 2
-            if low - up <= 2 * self.options.tolerance:
-                self.objective = self._objective()
-                return (up + low) / 2
-            self.eliminates &= self.options.elimination == "multi"
+        with self.whole:
+            while True:
+                self._descend()
+                if self.options.elimination != "approximate":
+                    self._reconstruct()
+                self.samples.active = len(self.samples)
+                up, _, low, _ = self._ends()
+                if self.options.elimination == "approximate":
+                    return (up + low) / 2
+                if low - up <= 2 * self.options.tolerance:
+                    self.objective = self._objective()
+                    return (up + low) / 2
+                self.eliminates &= self.options.elimination == "multi"
 
     def _descend(self):
         while True:
@@ -159,21 +177,24 @@ class Solver:
         periods = self.iterations // self.period
         if self.eliminates and periods > self.last_elimination:
             s, self.last_elimination = self.samples, periods
-            s.deactivate(fast.find_eliminated(s.error, s.state, s.active, up, low), self.cache)
+            with s.divided:
+                s.deactivate(fast.find_eliminated(s.error, s.state, s.active, up, low), self.cache)
 
     def _ends(self):
         """Return F and the number of the sample at both ends of the gap. Collective."""
         s = self.samples
-        mine = np.array(fast.find_ends(s.error, s.state, s.ids, s.active))
-        found = self.traffic.gather(mine)
+        with s.divided:
+            mine = fast.find_ends(s.error, s.state, s.ids, s.active)
+        found = self.traffic.gather(np.array(mine))
         up, i = min((f, i) for f, i, _, _ in found.tolist())
         low, j = min((-f, j) for _, _, f, j in found.tolist())
         return up, int(i), -low, int(j)
 
     def _partner(self, up, i):
         s, (row, own) = self.samples, self.cache.row(i)
-        mine = np.array(fast.find_partner(s.error, s.state, s.ids, s.active, up, row, s.diagonal, own, self.gains))
-        _, j, low = min((-gain, j, f) for gain, j, f in self.traffic.gather(mine).tolist())
+        with s.divided:
+            mine = fast.find_partner(s.error, s.state, s.ids, s.active, up, row, s.diagonal, own, self.gains)
+        _, j, low = min((-gain, j, f) for gain, j, f in self.traffic.gather(np.array(mine)).tolist())
         return low, int(j)
 
     def _objective(self):
@@ -187,31 +208,20 @@ class Solver:
         if missing:
             soon = [n for _, end in self._nearest(self.ahead, True) for n in end.tolist()] if self.ahead else []
             missing = [n for n in dict.fromkeys(soon) if n not in missing] + missing  # the last one is evicted last
-            vectors = self.traffic.features(missing, self.samples.vector)
-            self.cache.put(missing, [vectors[n] for n in missing])
+            self.cache.put(missing, self.traffic.features(np.array(missing), self.samples.vectors))
 
     def _nearest(self, count, outside=False):
         """Return (F, numbers) and (-F, numbers) of the samples nearest to both ends of the gap, sorted. Collective.
 
         count: at most so many of each.  outside: only samples outside the cache.
         """
-        s, offered = self.samples, np.full((2, count, 2), np.inf)
-        able = s.state[:s.active] * (self.cache.slots[s.ids[:s.active]] < 0) if outside else s.state[:s.active]
-        for side, (sign, bit) in enumerate(((1, fast.GROWS), (-1, fast.SHRINKS))):
-            places = np.flatnonzero(able & bit)
-            errors = sign * s.error[places]
-            if len(errors) > count:
-                near = errors <= np.partition(errors, count - 1)[count - 1]  # with all that are as near as the last
-                errors, places = errors[near], places[near]
-            order = np.lexsort([s.ids[places], errors])[:count]
-            offered[side, :len(order), 0], offered[side, :len(order), 1] = errors[order], s.ids[places[order]]
-        found = self.traffic.gather(offered)
-        ends = []
-        for errors, numbers in found.transpose(1, 3, 0, 2).reshape(2, 2, -1):
-            order = np.lexsort([numbers, errors])[:count]
-            order = order[numbers[order] < np.inf]
-            ends.append((errors[order], numbers[order].astype(np.int64)))
-        return ends
+        s, slots = self.samples, self.cache.slots if outside else NO_SLOTS
+        with s.divided:
+            mine = find_nearest(s.error, s.state, s.ids, slots, s.active, count)
+        offered = self.traffic.gather(mine)
+        found = merge_nearest(offered) if len(offered) > 1 else offered[0]
+        ends = (end[end[:, 1] < np.inf] for end in found)
+        return [(end[:, 0].copy(), end[:, 1].astype(np.int64)) for end in ends]
 
     def _improve(self, up, i, low, j):
         """Move α y from sample j to sample i as far as it helps and both weights stay in [0, c]."""
@@ -221,7 +231,8 @@ class Solver:
         changes = (i, 1.0), (j, -1.0)
         room = [self.options.c - self.alpha[n] if sign * self.labels[n] > 0 else self.alpha[n] for n, sign in changes]
         step = min((low - up) / max(curvature, fast.LEAST_CURVATURE), *room)
-        fast.move_errors(self.samples.error, near, far, step, self.samples.active)
+        with self.samples.divided:
+            fast.move_errors(self.samples.error, near, far, step, self.samples.active)
         for (n, sign), limit in zip(changes, room):
             end = self.options.c if sign * self.labels[n] > 0 else 0.0
             self.alpha[n] = end if step == limit else self.alpha[n] + sign * self.labels[n] * step
@@ -238,20 +249,22 @@ class Solver:
         supports = np.flatnonzero(self.alpha)
         for start in range(0, len(supports), CHUNK):
             chunk = supports[start:start + CHUNK]
-            kept = self.cache.slots[chunk] >= 0
+            slots = self.cache.slots[chunk]
+            kept, factors = slots >= 0, self.alpha[chunk] * self.labels[chunk]
             self.cache.cover(chunk[kept])  # in one pass
-            rows = self._rows_beyond(first, chunk[~kept].tolist())
-            for n in chunk.tolist():
-                row = rows[n] if n in rows else self.cache.row(n)[0]
-                fast.add_row(s.error, row, self.alpha[n] * self.labels[n], first, s.active)
+            rows = self._rows_beyond(first, chunk[~kept])
+            slots[~kept] = np.arange(len(rows))
+            for run in np.split(np.arange(len(chunk)), 1 + np.flatnonzero(np.diff(kept))):  # cached rows, or others
+                with s.divided:
+                    fast.add_rows(s.error, self.cache.rows if kept[run[0]] else rows, slots[run], factors[run], first,
+                                  s.active)
 
     def _rows_beyond(self, first, numbers):
-        """Return number -> kernel row from place ``first`` on, for samples outside the cache. Collective."""
-        if not numbers:
-            return {}
-        found, rows = self.traffic.features(numbers, self.samples.vector), np.empty((len(numbers), len(self.samples)))
-        vectors = self.samples.store.shelf(len(numbers))
-        for place, number in enumerate(numbers):
-            vectors[place] = found[number]
-        self.cache.fill(vectors, np.arange(len(numbers)), np.full(len(numbers), first), rows)
-        return dict(zip(numbers, rows))
+        """Return the kernel rows of samples outside the cache, from place ``first`` on. Collective."""
+        rows = np.empty((len(numbers), len(self.samples)))
+        if len(numbers):
+            vectors = self.samples.store.shelf(len(numbers))
+            for place, vector in enumerate(self.traffic.features(numbers, self.samples.vectors)):
+                vectors[place] = vector
+            self.cache.fill(vectors, np.arange(len(numbers)), np.full(len(numbers), first), rows)
+        return rows

@@ -34,9 +34,17 @@ class DenseStore:
     def __init__(self, rows, numbers):
         self.blocks, self.numbers, self.width = fast.in_blocks(rows), numbers, rows.shape[1]
 
-    def vector(self, place: int):
-        """Return the features of the sample at a place."""
-        return self.blocks[place // fast.BLOCK, :, place % fast.BLOCK].copy()
+    def of(self, vectors):
+        """Return a storage of these vectors."""
+        return DenseStore(np.asarray(vectors), self.numbers)
+
+    def taken(self, shelf, slots):
+        """Return the vectors at these slots of a shelf."""
+        return shelf[slots]
+
+    def vectors(self, places):
+        """Return the features of the samples at these places: (k, width)."""
+        return self.blocks[places // fast.BLOCK, :, places % fast.BLOCK]
 
     def diagonal(self, count: int):
         """Return K of each of the first ``count`` samples with itself: (count,)."""
@@ -70,14 +78,24 @@ class SparseStore:
         self.starts, self.stops = rows.indptr[:-1].astype(np.int64), rows.indptr[1:].astype(np.int64)
         self.spread = np.zeros(self.width)
 
-    def vector(self, place):
-        """Return the sample at a place: its columns, (k,) int64, and its values, (k,) float64."""
-        part = slice(self.starts[place], self.stops[place])
-        return self.columns[part].copy(), self.values[part].copy()
+    def of(self, vectors):
+        """Return a storage of these vectors."""
+        columns, values = map(np.concatenate, zip(*vectors))
+        starts = np.cumsum([0, *(len(part) for part, _ in vectors)])
+        return SparseStore(csr_array((values, columns, starts), (len(vectors), self.width)), self.numbers)
+
+    def taken(self, shelf, slots):
+        """Return the vectors at these slots of a shelf."""
+        return [shelf[slot] for slot in slots]
+
+    def vectors(self, places):
+        """Return the samples at these places: of each its columns, (k,) int64, and its values, (k,) float64."""
+        parts = [slice(start, stop) for start, stop in zip(self.starts[places].tolist(), self.stops[places].tolist())]
+        return [(self.columns[part], self.values[part]) for part in parts]
 
     def diagonal(self, count):
         """Return K of each of the first ``count`` samples with itself: (count,)."""
-        return np.array([self.value(x, x) for x in map(self.vector, range(count))])
+        return np.array([self.value(x, x) for x in self.vectors(np.arange(count))])
 
     def swap(self, pairs):
         """Swap the samples at the two places of each pair in turn: (k, 2)."""
@@ -115,13 +133,14 @@ class VectorPacking:
 
     def pack(self, vectors):
         """Return vectors as one array."""
-        parts = [part.view(np.float64) for vector in vectors for part in vector] if self.sparse else vectors
-        return np.concatenate(parts)
+        if not self.sparse:
+            return np.ravel(vectors)
+        return np.concatenate([np.empty(0), *(part.view(np.float64) for vector in vectors for part in vector)])
 
     def unpack(self, array, samples) -> list:
         """Return the vectors of these samples from ``pack``'s array."""
         if not self.sparse:
-            return list(array.reshape(-1, self.width))
+            return list(array.reshape(len(samples), self.width))
         cuts = np.cumsum(np.repeat(self.lengths[samples], 2))
         parts = np.split(array, cuts[:-1])
         return [(columns.view(np.int64), values) for columns, values in zip(parts[::2], parts[1::2])]

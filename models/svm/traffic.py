@@ -43,38 +43,32 @@ class SvmTraffic:
         padded[:len(ids)] = values
         return self.ranks.gather(padded, "objective").ravel()
 
-    def features(self, numbers, vector_of) -> dict:
-        """Return number -> features of samples, from their owners. vector_of: number -> this rank's features."""
-        found = self._from_owners(numbers, self.packing.counts(numbers),
-                                  lambda own: self.packing.pack([vector_of(number) for number in own.tolist()]))
-        return {number: vector for theirs, array in found
-                for number, vector in zip(theirs.tolist(), self.packing.unpack(array, theirs))}
+    def features(self, numbers, vectors_of) -> list:
+        """Return the features of samples, from their owners. vectors_of: some of this rank's samples -> theirs."""
+        absent = np.full(len(numbers), True)
+        return self.columns_and_features(numbers, absent, 0, lambda own: np.empty(0), vectors_of)[1]
 
-    def columns(self, numbers, length: int, columns_of):
-        """Return ``length`` numbers of each sample, from the owners: (len(numbers), length). numbers: rising.
+    def columns_and_features(self, numbers, absent, length: int, columns_of, vectors_of):
+        """Return (``length`` numbers of each sample: (k, length), the features of the ``absent``: a list), from owners.
 
-        columns_of: some of this rank's samples -> their numbers, (k, length).
+        numbers: (k,).  absent: (k,) bool.  columns_of: some of this rank's samples -> their numbers, (.., length).
+        vectors_of: as for ``features``.  If nothing is to be sent, there is no exchange.
         """
-        found = self._from_owners(numbers, np.full(len(numbers), length), lambda own: columns_of(own).ravel())
-        columns = np.empty((len(numbers), length))
-        for theirs, array in found:
-            columns[np.searchsorted(numbers, theirs)] = array.reshape(-1, length)
-        return columns
-
-    def _from_owners(self, numbers, counts, packed_of):
-        """Return (an owner's samples among ``numbers``, its array) of each owner of some.
-
-        counts: how many numbers each sample is.  packed_of: this rank's samples -> their numbers as one array.
-        """
-        self.rounds += 1
-        numbers, size, rank = np.asarray(numbers), self.ranks.size, self.ranks.rank
-        owners = numbers % size
-        owned = [numbers[owners == owner] for owner in range(size)]
-        arrays = [packed_of(theirs) if owner == rank and len(theirs) else np.empty(counts[owners == owner].sum())
-                  for owner, theirs in enumerate(owned)]
-        self.ranks.spread(arrays, "rows")
-        self.sent[numbers] += counts
-        return [(theirs, array) for theirs, array in zip(owned, arrays) if len(theirs)]
+        counts = length + absent * self.packing.counts(numbers)
+        parts = [np.flatnonzero(numbers % self.ranks.size == owner) for owner in range(self.ranks.size)]
+        arrays, own = [np.empty(counts[part].sum()) for part in parts], parts[self.ranks.rank]
+        arrays[self.ranks.rank] = np.concatenate([
+            columns_of(numbers[own]).ravel(), self.packing.pack(vectors_of(numbers[own[absent[own]]]))])
+        if counts.any():
+            self.rounds += 1
+            self.sent[numbers] += counts
+            self.ranks.spread(arrays, "rows")
+        columns, vectors = np.empty((len(numbers), length)), {}
+        for part, array in zip(parts, arrays):
+            end, theirs = len(part) * length, part[absent[part]]
+            columns[part] = array[:end].reshape(len(part), length)
+            vectors |= zip(theirs.tolist(), self.packing.unpack(array[end:], numbers[theirs]))
+        return columns, [vectors[place] for place in np.flatnonzero(absent).tolist()]
 
     def bytes_by_rank(self, size: int):
         """Return the bytes that each of ``size`` ranks sends in these exchanges: (size,) int64. Local.

@@ -25,7 +25,7 @@ class Counted(SupportVectors):
         return found
 
     def eliminated(self, up, low):
-        return (self.alpha == 0) if self.wrong else super().eliminated(up, low)
+        return (self.beta == 0) if self.wrong else super().eliminated(up, low)
 
 
 class Approximate(Counted):
@@ -42,20 +42,20 @@ def trained(comm, kind=Counted, wrong=False, **options):
 
 
 def weights(machine, comm):
-    """All weights, in the order of all samples."""
+    """β of all samples, in their order."""
     found = np.zeros(SAMPLES)
-    for ids, alpha in comm.allgather((machine.ids, machine.alpha)):
-        found[ids] = alpha
+    for ids, beta in comm.allgather((machine.ids, machine.beta)):
+        found[ids] = beta
     return found
 
 
-def gap(alpha, c=10.0, gamma=0.1):
-    """F_low - F_up of all samples, from the whole kernel matrix, and the sum of α y."""
+def gap(beta, c=10.0, gamma=0.1):
+    """F_low - F_up of all samples, from the whole kernel matrix, and the sum of β = α y."""
     rows, y = two_rings(SAMPLES)
     kernels = np.exp(-gamma * ((rows[:, None] - rows) ** 2).sum(axis=2))
-    error = (alpha * y) @ kernels - y
+    error, alpha = beta @ kernels - y, beta * y
     grow, shrink = np.where(y > 0, alpha < c, alpha > 0), np.where(y > 0, alpha > 0, alpha < c)
-    return error[shrink].max() - error[grow].min(), (alpha * y).sum()
+    return error[shrink].max() - error[grow].min(), beta.sum()
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +69,12 @@ def alone():
 @pytest.mark.parametrize("period", [10**9, PERIOD, 1])
 def test_the_weights_are_optimal_on_all_samples(alone, c, period):
     machine, bias = trained(alone, c=c, period=period)
-    left, balance = gap(machine.alpha, c)
+    left, balance = gap(machine.beta, c)
     assert left <= 2e-3 + 1e-9 and abs(balance) < 1e-9  # 1e-9: both add F in another order
-    assert (machine.alpha >= 0).all() and (machine.alpha <= c).all() and (machine.alpha == c).any()
+    alpha = machine.beta * machine.y
+    assert (alpha >= 0).all() and (alpha <= c).all() and (alpha == c).any()
     rows, labels = two_rings(SAMPLES)
-    decided = sum(a * y * machine.kernel(x, rows) for a, y, x in machine.share(machine.alpha > 0)) - bias
+    decided = sum(beta * machine.kernel(x, rows) for beta, _, x in machine.share(machine.beta != 0)) - bias
     assert (np.sign(decided) == labels).mean() > 0.9
 
 
@@ -82,8 +83,8 @@ def test_elimination_saves_evaluations(alone):
 
 
 def test_wrong_eliminations_are_put_right_by_reconstruction_alone(alone):
-    assert gap(trained(alone, wrong=True, period=PERIOD)[0].alpha)[0] <= 2e-3 + 1e-9
-    assert gap(trained(alone, Approximate, wrong=True, period=PERIOD)[0].alpha)[0] > 0.1
+    assert gap(trained(alone, wrong=True, period=PERIOD)[0].beta)[0] <= 2e-3 + 1e-9
+    assert gap(trained(alone, Approximate, wrong=True, period=PERIOD)[0].beta)[0] > 0.1
 
 
 @pytest.mark.mpi
@@ -92,7 +93,7 @@ def test_any_number_of_ranks_gives_the_bits_of_one_and_the_bytes_of_the_formula(
     machine, bias = trained(comm, period=PERIOD)
     single, expected = trained(alone, period=PERIOD)
     assert (bias, machine.iterations) == (expected, single.iterations)
-    assert weights(machine, comm).tobytes() == single.alpha.tobytes()
+    assert weights(machine, comm).tobytes() == single.beta.tobytes()
     assert comm.allreduce(machine.evaluations) == single.evaluations
     sent, others = comm.allreduce(sum(machine.messages.sent.values())), comm.size - 1
     assert sent == others * (comm.size * 32 * machine.meetings + 8 * (3 + WIDTH) * machine.shared)

@@ -25,11 +25,11 @@ def test_kernel_values_are_those_of_dense_rows(kernel):
     order[[3, 100]] = 100, 3
     found = np.full((1, SAMPLES), np.nan)
     for number in (0, 3, 77):
-        vectors = [store.vector(number)]
+        vectors = store.vectors(np.array([number]))
         store.fill(vectors, np.array([0]), np.array([5]), SAMPLES, found)
         expected = kernel_row(kernel, whole[order[number]], whole[order])
         assert found[0, 5:].tobytes() == expected[5:].tobytes() and np.isnan(found[0, :5]).all()
-        assert store.value(vectors[0], store.vector(9)) == expected[9]
+        assert store.value(vectors[0], store.vectors(np.array([9]))[0]) == expected[9]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=KINDS)
@@ -48,7 +48,7 @@ def test_a_machine_is_that_of_dense_rows(tmp_path, kernel, cache):
 
 def test_vectors_travel_as_columns_and_values():
     packing, store, numbers = VectorPacking(ROWS), stored(ROWS, KERNELS[0]), [7, 0, 130]
-    packed = packing.pack([store.vector(number) for number in numbers])
+    packed = packing.pack(store.vectors(np.array(numbers)))
     assert len(packed) == packing.counts(numbers).sum() == 2 * sum(ROWS[[number]].nnz for number in numbers)
     for number, (columns, values) in zip(numbers, packing.unpack(packed, numbers)):
         assert columns.tolist() == ROWS[[number]].indices.tolist() and values.tolist() == ROWS[[number]].data.tolist()
@@ -56,7 +56,7 @@ def test_vectors_travel_as_columns_and_values():
 
 def test_columns_in_disorder_and_twice_are_put_in_order():
     rows = csr_array((np.array([1.0, 2.0, 3.0]), np.array([4, 1, 4]), np.array([0, 3])), (1, 5))
-    columns, values = stored(rows, KERNELS[0]).vector(0)
+    ((columns, values),) = stored(rows, KERNELS[0]).vectors(np.array([0]))
     assert columns.tolist() == [1, 4] and values.tolist() == [2.0, 4.0]
 
 

@@ -12,8 +12,8 @@ from refimpl.svm.foretell import Foretold
 
 
 def counted(evaluations, rounds, ranks=(1, 4), seconds=8.0, alone=2.0):
-    solver = SimpleNamespace(evaluations=evaluations, iterations=7, objective=None, alone=alone,
-                             traffic=SimpleNamespace(rounds=rounds))
+    traffic = SimpleNamespace(rounds=rounds)
+    solver = SimpleNamespace(evaluations=evaluations, iterations=7, objective=None, traffic=traffic)
     return Counted(seconds, alone, [Foretold(size, np.arange(size) * 1000, [solver]) for size in ranks])
 
 
