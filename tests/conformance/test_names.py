@@ -9,6 +9,7 @@ from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Rows
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.runner import run_local
+from refimpl.plain.optimizers_elsewhere import EVERY
 from refimpl.plain.rows import aggregate_rows
 from refimpl.plain.sums import norm_of
 
@@ -197,6 +198,30 @@ class NoneIsNoGradient(Reference):
         return super().aggregate_dense(arrays)
 
 
+class AheadTwice(EVERY["nesterov"]):
+    def step(self, v, g, rate):
+        return rate * (1 + self.mu) * g + rate * self.mu**2 * v
+
+
+class DecayedLast(EVERY["adamw"]):
+    def decayed(self, p, g, rate, decay):
+        return p.copy(), g
+
+    def update(self, p, state, g, rate, t):
+        super().update(p, state, g, rate, t)
+        p -= rate * self.decay * p
+
+
+class DecayedTwice(EVERY["adamw"]):
+    def decayed(self, p, g, rate, decay):
+        return p - rate * decay * p, EVERY["sgd"].decayed(EVERY["adam"](), p, g, rate, decay)[1]
+
+
+def _formula(name, kind):
+    return planted(formula=lambda self, right, task, v: kind(**task.options) if task.optimizer == name
+                   else right(task, v))
+
+
 PLANTED = (
     ("view-of-buffer", Reused, "dense/"),
     ("live-values", planted(update=lambda self, right, task: [(seen := right(task))[-1]] * len(seen)), "clip/"),
@@ -216,12 +241,16 @@ PLANTED = (
     ("padding-added", PaddedRows, "rows/"),
     ("divided-by-holders", HoldersMean, "dense/"),
     ("absent-gradient", NoneIsNoGradient, "dense/"),
+    ("nesterov-momentum", _formula("nesterov", EVERY["momentum"]), "update/"),
+    ("nesterov-ahead-twice", _formula("nesterov", AheadTwice), "update/"),
+    ("adamw-decayed-after", _formula("adamw", DecayedLast), "update/"),
+    ("adamw-decayed-twice", _formula("adamw", DecayedTwice), "update/"),
 )
 
 
 @pytest.mark.parametrize("code, make, names", PLANTED, ids=[code for code, *_ in PLANTED])
 @pytest.mark.thorough("view", "partly", "each", "shard", "rate-twice", "slots", "remainder", "places", "offsets",
-                      "padding", "holders", "absent")
+                      "padding", "holders", "absent", "ahead", "decayed")
 def test_a_kind_of_mistake_is_named(code, make, names):
     found = said(make, names)
     assert code in {name for name, _ in found}, found

@@ -10,6 +10,14 @@ from refimpl.plain.optimizers import OPTIMIZERS, SGD
 from refimpl.plain.optimizers_elsewhere import EVERY, AdamHat
 
 ADAM = OPTIMIZERS["adam"]
+
+
+def _decayed_after(o, p, state, at, g, rate, t):
+    decay, o.decay = o.decay, 0.0
+    SGD.apply(o, p, state, at, g, rate, t)
+    p[at] *= 1 - rate * decay
+
+
 FORMULAS = {
     "sgd": (
         ("sign-only", "only the gradient's sign is applied", {"step": lambda o, g, rate: rate * np.sign(g)}),
@@ -31,6 +39,17 @@ FORMULAS = {
          {"velocity": lambda o, v, g, rate: o.mu * (v + g)}),
         ("rate-twice", "the rate is in the velocity and in the step",
          {"velocity": lambda o, v, g, rate: o.mu * v + rate * g}),
+    ),
+    "nesterov": (
+        ("momentum", "the step is the velocity alone: that is momentum without Nesterov's step",
+         {"step": lambda o, v, g, rate: rate * v}),
+        ("ahead-twice", "the step looks ahead twice: gradient plus mu times (gradient plus mu times the new velocity)",
+         {"step": lambda o, v, g, rate: rate * (g + o.mu * (g + o.mu * v))}),
+    ),
+    "adamw": (
+        ("decayed-after", "weight decay comes after the step, not before it", {"apply": _decayed_after}),
+        ("decayed-twice", "weight decay moves the parameter, and is added to the gradient as well",
+         {"decayed": lambda o, p, g, rate, decay: (p * (1 - rate * decay), g + decay * p)}),
     ),
     "adagrad": (
         ("epsilon-inside", "epsilon is added to the sum of squares, inside the root",
