@@ -48,15 +48,18 @@ def buckets_of(plan: Plan) -> list[Bucket]:
 def with_buckets_for(way: str, plan: Plan, variables) -> Plan:
     """Return the plan with the buckets that a way of overlapping asks for (``training.step.overlap_choice``). Local.
 
-    "thread": those of ``with_buckets``.  "early": of what can begin early these, and one bucket of each other kind.
+    "thread": those of ``with_buckets``.  "early": these of dense variables that begin early, one of each other kind.
     """
+    def cut(strategy):
+        return strategy.early and not strategy.sparse
+
     if way == "no" or plan.buckets:
         return plan
-    cut = with_buckets(plan, variables)
+    pieces = with_buckets(plan, variables)
     if way == "thread":
-        return cut
-    together = [bucket.names for bucket in buckets_of(plan) if not bucket.strategy.early]
-    return replace(plan, buckets=(*together, *(names for names in cut.buckets if plan.strategies[names[0]].early)))
+        return pieces
+    whole = [bucket.names for bucket in buckets_of(plan) if not cut(bucket.strategy)]
+    return replace(plan, buckets=(*whole, *(names for names in pieces.buckets if cut(plan.strategies[names[0]]))))
 
 
 def listed(names, most: int = 8) -> str:

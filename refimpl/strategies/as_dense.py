@@ -46,6 +46,7 @@ class RowsAsDenseExchange(ReplicatedRows, of=RowsAsDense):
     def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
         super().__init__(placed, plan, comm, seed, xp, shared)
         self.layout, self.schedule = RowsAsDense.arena(self.variables, self.codec), plan.schedule()
+        self.filled = False
 
     def open(self):
         # -0.0 adds nothing: x + -0.0 is x for every x, while -0.0 + 0.0 is 0.0. CuPy turns the number -0.0, and an
@@ -53,11 +54,23 @@ class RowsAsDenseExchange(ReplicatedRows, of=RowsAsDense):
         self.nothing, self.one = (self.codec.encode(self.xp.asarray(np.full(1, number, self.variables[0].dtype)))
                                   for number in (-0.0, 1))
         self.allreduce = open_allreduce(self.schedule, self.comm, self.layout.size, self.nothing, "allreduce",
-                                        self.layout.overlaps, self.shared, add=self.codec.merge)
+                                        self.layout.overlaps, self.shared, self.channel, self.codec.merge)
         self.arenas = [Arena(self.layout, flat=slot) for slot in self.allreduce.slots]
 
-    def push(self):
-        parts = self.gradients.take()
+    def begin(self):
+        self._fill()
+        self.allreduce.begin()
+
+    def advance(self):
+        self.allreduce.advance()
+
+    def finish(self):
+        self.filled = False
+        self.allreduce.finish()
+
+    def _fill(self):
+        """Write the gradients that were added into the slots of the allreduce."""
+        parts, self.filled = self.gradients.take(), True
         for arena in self.arenas:
             arena.flat[...] = self.nothing
         for name, nodes in parts.items():
@@ -65,6 +78,11 @@ class RowsAsDenseExchange(ReplicatedRows, of=RowsAsDense):
                 ids = self.xp.asarray(gradient.ids)
                 arena[name][ids] = gradient.rows
                 arena[name + TOUCHED][ids] = self.one
+
+    def push(self):
+        if not self.filled:
+            self._fill()
+        self.filled = False
         total, reduced = Arena(self.layout, flat=self.codec.decode(self.allreduce())), []
         self.comm.settle()
         for name, shard in self.shards.items():
