@@ -109,7 +109,7 @@ for peer in (1, 1, 2):
     links = Links("", 3, 0, {(0, 1): 2, (1, 0): 1, (1, 2): 1, (2, 1): 1})
     job = run_on_cluster(3, 1, "10gbit", ["-c", program], timeout=60, capture=True, links=cables_of(links, "20mbit"))
     [_, (seconds, by_cable), (_, besides)] = lines(job)
-    assert 0.15 < seconds < 1 and by_cable > 1 << 20 > 1 << 17 > besides
+    assert 0.15 < seconds < 10 and by_cable > 1 << 20 > 1 << 17 > besides
 
 
 @pytest.mark.parametrize("arguments, says", [

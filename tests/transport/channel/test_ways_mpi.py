@@ -146,7 +146,7 @@ def test_nobody_waits_for_a_reader_that_does_not_call_mpi(comm, ring, seconds):
         time.sleep(seconds)
     begin = time.monotonic()
     channel.put_signal(mine, np.arange(float(1 << 17)))
-    assert time.monotonic() - begin < 0.05
+    assert time.monotonic() - begin < seconds / 2
     assert channel.wait_signal(left)[-1] == (1 << 17) - 1
     channel.release(left)
 
