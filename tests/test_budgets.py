@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2684,
     "refimpl/collectives": 4898,
-    "refimpl/conformance": 9208,
+    "refimpl/conformance": 9232,
     "refimpl/enclosure": 1066,
     "refimpl/experiments": 7479,
     "refimpl/gradients": 1226,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1955,
     "refimpl/training": 8120,
     "refimpl/transport": 4223,
-    "tests": 47514,
+    "tests": 47538,
 }
 
 

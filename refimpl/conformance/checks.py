@@ -2,24 +2,42 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from refimpl.conformance.words import some
 
 
-@dataclass(frozen=True)
-class Complaint:
-    """What is wrong with the answers to a case, in words. code: a diagnosis, where the check knows it."""
+@dataclass
+class VariableResult:
+    """One variable of a case. step, rank, element: of the first that differs, None if none does.
+
+    worst_ulp: largest distance, in ULP of what is expected.  worst_ratio: largest distance over the tolerance; where
+    the tolerance is zero, 0 or inf.  comparison: bits, exact, bound or property.  code: a diagnosis, where a check
+    knows it.
+    """
 
     variable: str
-    words: str
+    ok: bool
+    comparison: str
+    worst_ulp: float = 0.0
+    worst_ratio: float = 0.0
     step: int | None = None
     rank: int | None = None
+    element: tuple | None = None
+    found: Any = None
+    wanted: Any = None
+    words: str = ""
     code: str = ""
 
 
-def check_fusion(case, semantics, answers) -> list[Complaint]:
+def complaint(variable, words, step=None, rank=None, code="") -> VariableResult:
+    """Return what is wrong with all ranks' answers to a case, in words. Local."""
+    return VariableResult(variable, False, "property", np.inf, np.inf, step, rank, words=words, code=code)
+
+
+def check_fusion(case, semantics, answers) -> list[VariableResult]:
     """Messages hold all bytes, none more than the manifest says, and no two neighbours would fit into one."""
     sizes = [case.steps[0][0][v.name].nbytes for v in case.variables]
     limit, result = semantics.fusion_bytes, []
@@ -39,11 +57,11 @@ def check_fusion(case, semantics, answers) -> list[Complaint]:
         else:
             continue
         told = f"rank {rank} sent messages of {', '.join(map(str, messages))} bytes"
-        result.append(Complaint("messages", told + words, 0, rank, code))
+        result.append(complaint("messages", told + words, 0, rank, code))
     return result
 
 
-def check_sampler(case, semantics, answers) -> list[Complaint]:
+def check_sampler(case, semantics, answers) -> list[VariableResult]:
     """Who sees which example is as the manifest says: each once, padded, or the tail dropped."""
     count, result = case.settings["count"], []
     for epoch in (0, 1):
@@ -63,11 +81,11 @@ def check_sampler(case, semantics, answers) -> list[Complaint]:
             words, code = f"ranks see {[len(s) for s in shares]} examples, the manifest says {each} each", ""
         else:
             continue
-        result.append(Complaint("examples", f"{words} (epoch {epoch} of {count})", epoch, code=code))
+        result.append(complaint("examples", f"{words} (epoch {epoch} of {count})", epoch, code=code))
     return result
 
 
-def check_random(case, semantics, answers) -> list[Complaint]:
+def check_random(case, semantics, answers) -> list[VariableResult]:
     """No two ranks draw the same; steps differ; a step asked again gives the same."""
     draws, result = [[step["draws"] for step in a.steps] for a in answers], []
     for rank, (first, second, again) in enumerate(draws):
@@ -77,15 +95,15 @@ def check_random(case, semantics, answers) -> list[Complaint]:
                 (np.array_equal(first, second), 1, "draws the same numbers in steps 0 and 1", ""),
                 (not np.array_equal(first, again), 2, "draws other numbers when asked for step 0 again", "")):
             if wrong:
-                result.append(Complaint("draws", f"rank {rank} {words}", step, rank, code))
+                result.append(complaint("draws", f"rank {rank} {words}", step, rank, code))
     return result
 
 
-def check_owner(case, semantics, answers) -> list[Complaint]:
+def check_owner(case, semantics, answers) -> list[VariableResult]:
     """What cannot be corrected is refused."""
     if not case.settings["refused"]:
         return []
-    return [Complaint("", "a push of rows that the worker never pulled is taken, not refused: they are corrected "
+    return [complaint("", "a push of rows that the worker never pulled is taken, not refused: they are corrected "
                       "against other values than its own", code="unpulled-rows")]
 
 

@@ -6,34 +6,12 @@ from typing import Any
 import numpy as np
 
 from refimpl.conformance.case import Case, Rows
-from refimpl.conformance.checks import CHECKS
+from refimpl.conformance.checks import CHECKS, VariableResult
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import Evidence, gather_evidence
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import alike, ulps
 from refimpl.conformance.semantics import Semantics
-
-
-@dataclass
-class VariableResult:
-    """One variable of a case. step, rank, element: of the first that differs, None if none does.
-
-    worst_ulp: largest distance, in ULP of what is expected.  worst_ratio: largest distance over the tolerance; where
-    the tolerance is zero, 0 or inf.  comparison: bits, exact or bound.
-    """
-
-    variable: str
-    ok: bool
-    comparison: str
-    worst_ulp: float = 0.0
-    worst_ratio: float = 0.0
-    step: int | None = None
-    rank: int | None = None
-    element: tuple | None = None
-    found: Any = None
-    wanted: Any = None
-    words: str = ""
-    code: str = ""
 
 
 @dataclass
@@ -77,11 +55,9 @@ def judge(case: Case, semantics: Semantics, answers) -> tuple[Verdict, Evidence 
         if refused and all(a.error for a in answers):
             return verdict("passed", f"refused on every rank: {answers[0].error}"), None
         return verdict("failed", errors_in_words(answers)), evidence
-    complaints = list(evidence.complaints)
-    if case.kind in CHECKS and not complaints:
-        complaints += CHECKS[case.kind](case, semantics, answers)
-    findings = [VariableResult(c.variable, False, "property", np.inf, np.inf, c.step, c.rank, words=c.words,
-                               code=c.code) for c in complaints]
+    findings = list(evidence.complaints)
+    if case.kind in CHECKS and not findings:
+        findings += CHECKS[case.kind](case, semantics, answers)
     if wanted is not None and not evidence.complaints:
         findings += [_finding(evidence, name) for name in wanted[0]]
     failed = [f for f in findings if not f.ok]
@@ -146,7 +122,11 @@ def _apart(found, wanted):
     """Return (found, wanted, how far they are apart, tolerance) as arrays of one shape, and places."""
     places = None
     if isinstance(wanted.value, Rows):
-        places = np.union1d(found.ids, wanted.value.ids).astype(np.int64)
+        places = wanted.value.ids
+        if np.array_equal(found.ids, places):
+            found = Rows(places, found.rows)
+        else:
+            places = np.union1d(found.ids, places).astype(np.int64)
     value, expected = (np.asarray(aligned(x, places), np.float64) for x in (found, wanted.value))
     tolerance = wanted.tolerance if places is None else aligned(Rows(wanted.value.ids, wanted.tolerance), places)
     with np.errstate(invalid="ignore"):
@@ -164,7 +144,7 @@ def aligned(part, places):
     """Return an array; of Rows those of ``places``, zero where there is none. Local."""
     if not isinstance(part, Rows):
         return np.asarray(part)
-    if places is None:
+    if places is None or places is part.ids:
         return part.rows
     result = np.zeros((len(places), *part.rows.shape[1:]), part.rows.dtype)
     result[np.searchsorted(places, part.ids)] = part.rows

@@ -10,12 +10,11 @@ from typing import Any, Callable
 import numpy as np
 
 from refimpl.conformance.case import Arrivals, Case, Rows, Task
-from refimpl.conformance.cases import codecs
+from refimpl.conformance.cases import codecs, mesh
 from refimpl.conformance.cases.bags import bags_of
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.mesh import named, task_of
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.aggregation import Aggregation
 from refimpl.conformance.space.codecs import Encoded
@@ -136,7 +135,7 @@ def _serve(functions, case, rank):
 
 
 def _mesh_step(functions, case, rank):
-    answer = named(case, rank, taken(functions[0](task_of(case, rank, inputs(case, 0, rank)))))
+    answer = mesh.named(case, rank, taken(functions[0](mesh.task_of(case, rank, inputs(case, 0, rank)))))
     return [{**answer, "loss": np.asarray(answer.get("loss", np.nan), np.float64)}]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from refimpl.conformance.case import Case, CaseVariable, Rows, numbers_of
-from refimpl.conformance.checks import Complaint
+from refimpl.conformance.checks import VariableResult, complaint
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.deviation import Machine, Place
@@ -25,7 +25,7 @@ class Evidence:
     answers: list
     wanted: list | None
     observed: list[dict[str, list[tuple[int | None, Any]]]] = field(default_factory=list)
-    complaints: list[Complaint] = field(default_factory=list)
+    complaints: list[VariableResult] = field(default_factory=list)
 
     @property
     def machine(self) -> type[Machine] | None:
@@ -71,13 +71,13 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
                           else part) for r, part in found]
             wrong = next(((r, words) for r, part in found if (words := _wrong_form(name, part, want))), None)
             if wrong:
-                evidence.complaints.append(Complaint(name, f"rank {wrong[0]} gave {wrong[1]}", step, wrong[0]))
+                evidence.complaints.append(complaint(name, f"rank {wrong[0]} gave {wrong[1]}", step, wrong[0]))
             else:
                 evidence.observed[-1][name] = _observed(name, found, want, semantics, step, evidence)
     return evidence
 
 
-def _miscounted_updates(case, rank, found, wanted) -> Complaint:
+def _miscounted_updates(case, rank, found, wanted) -> VariableResult:
     """Where windows are accumulated, the partial last one may have been dropped, or applied, against the manifest.
 
     Only if the updates before are right; else another window may have been.
@@ -91,7 +91,7 @@ def _miscounted_updates(case, rank, found, wanted) -> Complaint:
     elif case.kind == "accumulate" and abs(len(found) - len(wanted)) == 1:
         rule = "dropped" if len(found) < len(wanted) else "applied"
         words, code = f"{words}: the last window, which is partial, is {rule}", f"partial={rule}"
-    return Complaint("", words, rank=rank, code=code)
+    return complaint("", words, rank=rank, code=code)
 
 
 def _gives(part, want) -> bool:
@@ -130,7 +130,7 @@ def _observed(name, found, want, semantics, step, evidence):
         repeated = rising.ids[1:][rising.ids[1:] == rising.ids[:-1]]
         if len(repeated) and (rank is None or semantics.order == "tree"):  # the bits of what is not added yet
             where = "several owners hold" if rank is None else f"rank {rank} got"
-            evidence.complaints.append(Complaint(name, f"{where} row {repeated[0]} of {name} more than once", step,
+            evidence.complaints.append(complaint(name, f"{where} row {repeated[0]} of {name} more than once", step,
                                                  rank))
         result.append((rank, merge_occurrences(rising) if len(repeated) else rising))
     return result

@@ -142,33 +142,27 @@ def launcher_of(name: str) -> str:
 
 
 def save(folder: Path, number: int, rank: int, answer: Answer):
-    """Write an answer: arrays without pickle, the rest as JSON, which appears last: an answer with one is whole. Local.
+    """Write an answer, whole or not at all, its arrays without pickle. Local.
 
     An array's name is "STEP ROLE NAME", ROLE being ids, rows or array.
     """
-    arrays = {}
-    for step, parts in enumerate(answer.steps):
-        for name, part in parts.items():
-            for role, array in part._asdict().items() if isinstance(part, Rows) else [("array", part)]:
-                arrays[f"{step} {role} {name}"] = array
-    stem = folder / f"{number}-{rank}"
-    np.savez(stem.with_suffix(".npz"), **arrays)
-    temporary = stem.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"error": answer.error, "skipped": answer.skipped, "steps": len(answer.steps)}))
-    os.replace(temporary, stem.with_suffix(".json"))
+    arrays = {f"{step} {role} {name}": array for step, parts in enumerate(answer.steps) for name, part in parts.items()
+              for role, array in (part._asdict().items() if isinstance(part, Rows) else [("array", part)])}
+    temporary = folder / f"{number}-{rank}.part.npz"
+    np.savez(temporary, said=json.dumps([len(answer.steps), answer.error, answer.skipped]), **arrays)
+    os.replace(temporary, folder / f"{number}-{rank}.npz")
 
 
 def read(folder: Path, number: int, rank: int) -> Answer | None:
     """Return an answer, None if the rank never gave one. Local."""
-    stem = folder / f"{number}-{rank}"
-    if not stem.with_suffix(".json").exists():
+    path = folder / f"{number}-{rank}.npz"
+    if not path.exists():
         return None
-    what = json.loads(stem.with_suffix(".json").read_text())
-    answer = Answer([{} for _ in range(what["steps"])], what["error"], what["skipped"])
-    with np.load(stem.with_suffix(".npz"), allow_pickle=False) as arrays:
-        for key, array in arrays.items():
-            step, role, name = key.split(" ", 2)
+    with np.load(path, allow_pickle=False) as arrays:
+        steps, *said = json.loads(str(arrays["said"]))
+        answer = Answer([{} for _ in range(steps)], *said)
+        for step, role, name in (key.split(" ", 2) for key in arrays.files if key != "said"):
             if role != "rows":
-                part = Rows(array, arrays[f"{step} rows {name}"]) if role == "ids" else array
-                answer.steps[int(step)][name] = part
+                found = arrays[f"{step} {role} {name}"]
+                answer.steps[int(step)][name] = Rows(found, arrays[f"{step} rows {name}"]) if role == "ids" else found
     return answer

@@ -8,7 +8,8 @@ import numpy as np
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.diagnose import summary
-from refimpl.conformance.diagnose.search import Answers, tried
+from refimpl.conformance.diagnose.answers import Answers
+from refimpl.conformance.diagnose.search import tried
 from refimpl.conformance.runner import answers_of, judge, run_local
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"

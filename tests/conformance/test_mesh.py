@@ -10,11 +10,10 @@ from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import with_numbers
 from refimpl.conformance.cases import RANKS, case_named, mesh
 from refimpl.conformance.diagnose import summary
-from refimpl.conformance.rules import mesh as rule
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.deviation import code_of
-from refimpl.conformance.space.mesh import KINDS, BiasByEveryMember, Stepped, possible
+from refimpl.conformance.space.mesh import KINDS, BiasByEveryMember, Stepped
 from refimpl.conformance.target import Target, unsupported
 from refimpl.plain.mesh import Mesh
 
@@ -40,15 +39,15 @@ def test_what_is_covered():
 def test_no_number_has_more_digits_than_float32(ranks, monkeypatch):
     """Added up by size, with relu and dropout letting all pass: in the finest unit still below 2**24."""
     weights, dropout = mesh.weights_of, mesh.dropout_of
-    monkeypatch.setattr(rule, "weights_of", lambda case: {n: abs(a) for n, a in weights(case).items()})
-    monkeypatch.setattr(rule, "dropout_of", lambda case: {n: [np.full_like(a, mesh.KEPT) for a in scales]
+    monkeypatch.setattr(mesh, "weights_of", lambda case: {n: abs(a) for n, a in weights(case).items()})
+    monkeypatch.setattr(mesh, "dropout_of", lambda case: {n: [np.full_like(a, mesh.KEPT) for a in scales]
                                                           for n, scales in dropout(case).items()})
     for case in (case for case in cases_for(ranks, "mesh") if case.exact):
         for parts in case.steps[0]:
             for what, arrays in parts.items():
                 monkeypatch.setitem(parts, what, [with_numbers(a, np.abs) for a in arrays])
         found = {n: max(np.abs(want.value).max() for want in of_ranks.values())
-                 for n, of_ranks in rule.stepped(case)[0].items()}
+                 for n, of_ranks in Stepped(case, Semantics()).found[0].items()}
         assert found.pop("loss") * mesh.NORMALISER < 2**53
         assert max(found.values()) * mesh.NORMALISER / mesh.RATE < 2**24, case.name
 
@@ -76,9 +75,9 @@ def test_no_fault_hides(ranks):
     Where G is K, a part that counts G times counts K times.
     """
     for case in cases_for(ranks, "mesh"):
-        right, alike = rule.stepped(case)[0], {}
+        right, alike = Stepped(case, Semantics()).found[0], {}
         for deviation in Stepped.alternatives([case]):
-            if (wrong := rule.stepped(case, deviation.fault)) is not None and possible(case, deviation.fault):
+            if wrong := Stepped(case, Semantics(), (deviation,)).found:
                 parts = [(wrong[0][n][r].value, want) for n, of_ranks in right.items() for r, want in of_ranks.items()]
                 assert any((np.abs(value - want.value) > want.tolerance).any() for value, want in parts), deviation
                 numbers = tuple(np.float32(value).tobytes() for value, _ in parts)

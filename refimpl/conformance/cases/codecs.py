@@ -7,7 +7,7 @@ answers are exact, whatever the order of the additions.
 import numpy as np
 
 from refimpl.conformance.case import Case, CaseVariable, CodecTask
-from refimpl.conformance.cases.numbers import integers
+from refimpl.conformance.cases.numbers import integers, signs
 from refimpl.plain.rows import Rows
 
 SIZE, STEPS, UNITS = 21, 3, 2
@@ -62,8 +62,7 @@ def few_bits(key, unit):
     """Return whole numbers of both signs and unlike sizes, over 2^16, times 1, 2 or 4 in turn: float32."""
     order = np.argsort(integers(f"{key}order", (SIZE,), 0, 2**31), kind="stable")
     sizes = 3000 * order + integers(key, (SIZE,), 1000, 3000)
-    signs = np.where(integers(f"{key}sign", (SIZE,), 0, 2), 1, -1)
-    return (sizes * signs * 2.0**(unit % 3 - 16)).astype("float32")
+    return (sizes * signs(key, (SIZE,)) * 2.0**(unit % 3 - 16)).astype("float32")
 
 
 def rounded(key, unit):

@@ -6,8 +6,8 @@ every order, except where a norm is clipped.
 
 import numpy as np
 
-from refimpl.conformance.case import Case, CaseVariable, Connected
-from refimpl.conformance.cases.numbers import integers
+from refimpl.conformance.case import Case, CaseVariable, Connected, MeshTask
+from refimpl.conformance.cases.numbers import integers, small
 
 TWO = (("below", 3, 5, False, False), ("fc1", 5, 8, True, False), ("fc2", 8, 8, True, False),
        ("out", 8, 3, False, True))
@@ -38,7 +38,7 @@ def mesh_case(name, about, mesh, *, layers=TWO, sizes=(2,), each=1, dropout=Fals
     ranks, count = groups * members, members * each
     shapes = {f"{layer}.{what}": (outputs, inputs)[:2 if what == "weight" else 1]
               for layer, inputs, outputs, *_ in layers for what in ("weight", "bias")}
-    step = tuple({what: [_small(f"{name}{what}{v}", (sizes[v % len(sizes)], width), 2)
+    step = tuple({what: [small(f"{name}{what}{v}", (sizes[v % len(sizes)], width), 2)
                          for v in range(rank * count, (rank + 1) * count)]
                   for what, width in (("inputs", layers[0][1]), ("gradients", layers[-1][2]))} for rank in range(ranks))
     cut = [name for layer, *_, is_cut, _ in layers if is_cut for name in shapes if name.startswith(f"{layer}.")]
@@ -61,7 +61,7 @@ def layers_of(case: Case) -> tuple[Connected, ...]:
 
 def weights_of(case: Case) -> dict[str, np.ndarray]:
     """Return name -> initial value. Local."""
-    return {v.name: _small(f"start{v.name}", v.shape, 1 if len(v.shape) == 2 else 2) for v in case.variables}
+    return {v.name: small(f"start{v.name}", v.shape, 1 if len(v.shape) == 2 else 2) for v in case.variables}
 
 
 def dropout_of(case: Case) -> dict[str, list[np.ndarray]]:
@@ -73,7 +73,15 @@ def dropout_of(case: Case) -> dict[str, list[np.ndarray]]:
                          for v, n in enumerate(sizes)] for layer in layers_of(case) if layer.cut and not layer.last}
 
 
-def _small(key, shape, largest) -> np.ndarray:
-    """Return whole numbers of both signs, from 1 to ``largest`` in size: float32."""
-    signs = np.where(integers(f"{key}sign", shape, 0, 2), 1, -1)
-    return (integers(key, shape, 1, largest + 1) * signs).astype("float32")
+def task_of(case: Case, rank: int, given) -> MeshTask:
+    """Return what a rank gets. given: its inputs and gradients, arrays of its own. Local."""
+    microbatches = list(zip(given["inputs"], given["gradients"]))
+    return MeshTask(tuple(case.settings["mesh"]), layers_of(case), weights_of(case), microbatches,
+                    rank * len(microbatches), dropout_of(case), NORMALISER, RATE, case.settings["clip"])
+
+
+def named(case: Case, rank: int, answer: dict) -> dict:
+    """Return a rank's answer, its parts of what is cut by the names that tell whose they are. Local."""
+    cut = {name for layer in layers_of(case) if layer.cut for name in (layer.weight, layer.bias)}
+    member = rank % case.settings["mesh"][1]
+    return {part_name(name, member) if name in cut else name: part for name, part in answer.items()}

@@ -30,6 +30,16 @@ def integers(key: str, shape, low: int, high: int) -> np.ndarray:
     return (words(key, count) % np.uint64(high - low)).astype(np.int64).reshape(shape) + low
 
 
+def signs(key: str, shape) -> np.ndarray:
+    """Return 1 and -1. Local."""
+    return np.where(integers(f"{key}sign", shape, 0, 2), 1, -1)
+
+
+def small(key: str, shape, largest: int) -> np.ndarray:
+    """Return whole numbers of both signs, from 1 to ``largest`` in size: float32. Local."""
+    return (integers(key, shape, 1, largest + 1) * signs(key, shape)).astype("float32")
+
+
 def exact(key: str, shape, dtype="float32", place: str | None = None) -> np.ndarray:
     """Return numbers of both signs, none of them 0, whose sums over any ranks and repeats are exact. Local.
 
@@ -37,8 +47,7 @@ def exact(key: str, shape, dtype="float32", place: str | None = None) -> np.ndar
     divide by the gradient's size: there a sum near 0 would blow rounding up.
     """
     size = integers(key, shape, 1 if place is None else 16, 64)
-    signs = np.where(integers(f"{place or key}sign", shape, 0, 2), 1, -1)
-    return (size * signs * LCM * UNIT).astype(dtype)
+    return (size * signs(place or key, shape) * LCM * UNIT).astype(dtype)
 
 
 def provenance(rank: int, ranks: int, variable: int, shape, first: int = 0) -> np.ndarray:

@@ -7,7 +7,7 @@ whole numbers times a unit, so that in the exact cases no result of any order of
 import numpy as np
 
 from refimpl.conformance.case import Case, CaseVariable, Rows
-from refimpl.conformance.cases.numbers import integers
+from refimpl.conformance.cases.numbers import integers, small
 from refimpl.conformance.cases.training import OPTIONS
 from refimpl.conformance.semantics import SUPPORTS
 
@@ -87,7 +87,8 @@ def owner_case(name, about, ranks, script, *, rows=_rows, unit=0.75, first=0, ex
         parts = {"table": ids}
         if what == "!":
             key = f"{name}{worker}.{clocks[worker]}"
-            parts = {"weight": _small(f"{key}w", (2, 3), unit), "table": Rows(ids, _small(key, (len(ids), 2), unit))}
+            rows_of = unit * small(key, (len(ids), 2), 3)
+            parts = {"weight": unit * small(f"{key}w", (2, 3), 3), "table": Rows(ids, rows_of)}
             clocks[worker] += 1
         entries.append(("push" if what == "!" else "pull", worker))
         steps.append((parts,) * ranks)
@@ -96,12 +97,6 @@ def owner_case(name, about, ranks, script, *, rows=_rows, unit=0.75, first=0, ex
     return Case(name, "owner", about, ranks, variables, tuple(steps), exact,
                 {"entries": entries, "task": task, "first": first, "refused": refused},
                 (*(word for word in words if word in SUPPORTS), *needs))
-
-
-def _small(key, shape, unit) -> np.ndarray:
-    """Return numbers of both signs: 1, 2 or 3 times the unit."""
-    signs = np.where(integers(f"{key}sign", shape, 0, 2), 1, -1)
-    return (integers(key, shape, 1, 4) * signs * unit).astype("float32")
 
 
 def first_values(case: Case) -> dict:

@@ -12,7 +12,7 @@ from refimpl.conformance.words import names_in_words, ranks_in_words, some
 def localise(answers, passed, verdicts) -> Diagnosis:
     """Return where the answers of some cases of one function, or of trainings, differ. Local.
 
-    answers: ``search.Answers`` that nothing explains.  passed: cases of the same that are right.
+    answers: ``Answers`` that nothing explains.  passed: cases of the same that are right.
     verdicts: id of evidence -> Verdict.
     """
     first = min(answers, key=lambda a: (len(a.case.variables), sum(numbers_of(o.value).size for o in a.seen)))

@@ -6,138 +6,17 @@ contradicts the one that explains most cases is taken, then the next among the r
 anything, two at once.
 """
 
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from itertools import combinations
 
-import numpy as np
-
-from refimpl.conformance.case import Rows, numbers_of
-from refimpl.conformance.compare import aligned, differences, right
+from refimpl.conformance.diagnose.answers import Answers
 from refimpl.conformance.diagnose.features import telling
-from refimpl.conformance.observe import Evidence
-from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space import manifest
 from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR
-from refimpl.conformance.space.deliveries import OnGrid
-from refimpl.conformance.space.deviation import (
-    Deviation, Impossible, Machine, Place, Scope, rank_scopes, scopes, step_scopes,
-)
+from refimpl.conformance.space.deviation import Deviation, Machine, Scope, rank_scopes, scopes, step_scopes
 
-OF_ROUNDING = {"order=any"}
-"""Deviations that may explain answers which are right but for rounding."""
-NOTHING = Deviation("", "")
-"""No deviation, but judged with the tolerance of one."""
 ALIKE = 2
 """So many other deviations are told that explain the same."""
-
-
-@dataclass
-class Observed:
-    """One answer: of one variable, on one rank (None: of all owners), after one step."""
-
-    place: Place
-    value: object
-    wanted: Expected
-    right: bool
-
-
-class Answers:
-    """All answers to one case, and which of them are right.
-
-    before: the right ones of the variable and rank of the first wrong one, up to it: what deviates sooner, and is not
-    forgotten, explains nothing.  begun: deviations that give these and the first wrong one.
-    """
-
-    def __init__(self, evidence: Evidence):
-        self.evidence, self.case = evidence, evidence.case
-        self.function = evidence.function
-        self.seen = [Observed(place, value, want, right(value, want)) for place, value, want in evidence.seen()]
-        self.wrong = [one for one in self.seen if not one.right]
-        self.before = [one for one in self.seen if one.right and self.wrong and evidence.machine.remembers
-                       and replace(one.place, step=self.wrong[0].place.step) == self.wrong[0].place]
-        self._agreeing, self._otherwise, self._base, self.begun = {}, {}, None, set()
-        self.moved_by, self.steps_given = cache(self.moved_by), cache(self.steps_given)  # as long as these answers live
-        self.rounded = self._agree((NOTHING,)) is not None and bool(self.wrong)
-        self.blank = all(map(_blank, self.wrong))
-
-    def agreeing(self, deviations) -> list[bool] | None:
-        """Return for each answer whether a machine with these deviations gives it; None unless it gives all wrong ones.
-
-        If the wrong answers differ only by rounding, only deviations of rounding may explain them; nothing explains
-        what is NaN wherever it is wrong: too much gives that.
-        """
-        deviations = tuple(d for d in deviations if d.concerns(self.case))
-        if not deviations or self.blank:
-            return None
-        if self.rounded and not {d.code for d in deviations} <= OF_ROUNDING:
-            return None
-        if deviations not in self._agreeing:
-            self._agreeing[deviations] = self._agree(deviations)
-        return self._agreeing[deviations]
-
-    def _agree(self, deviations) -> list[bool] | None:
-        machine = self._machine(deviations)
-        if not all(_agrees(one, machine) for one in (*self.wrong[:1], *self.before)):
-            return None
-        self.begun.add(deviations)
-        if not all(_agrees(one, machine) for one in self.wrong[1:]):
-            return None
-        return [not one.right or _agrees(one, machine) for one in self.seen]
-
-    def moved_by(self, deviation) -> bool:
-        """Return whether a deviation changes a wrong answer at all: else it is no part of what explains them. Local."""
-        if not deviation.concerns(self.case):
-            return False
-        machine = self._machine((deviation,))
-        return not all(_agrees(replace(one, value=self._base.answer(one.place).value, right=True), machine)
-                       for one in self.wrong)
-
-    def steps_given(self, deviations) -> int:
-        """Return in how many steps a machine with these deviations gives every answer."""
-        machine, steps = self._machine(deviations), {one.place.step for one in self.seen}
-        return len(steps - {one.place.step for one in self.seen if not _agrees(one, machine)})
-
-    def contradicts(self, deviations, scope: Scope) -> bool:
-        """Return whether a right answer is otherwise to a machine that deviates so, within a scope."""
-        deviations = tuple(d for d in deviations if d.concerns(self.case))
-        if not deviations:
-            return False
-        if deviations not in self._otherwise:
-            machine = self._machine(deviations)
-            self._otherwise[deviations] = [one.right and not _agrees(one, machine) for one in self.seen]
-        pairs = zip(self.seen, self._otherwise[deviations])
-        return any(otherwise and scope.hits(one.place) for one, otherwise in pairs)
-
-    @property
-    def base(self) -> Machine:
-        """The machine that deviates in nothing."""
-        return self._base
-
-    def _machine(self, deviations):
-        machine = self.evidence.machine(self.case, self.evidence.semantics, deviations)
-        machine.base = self._base = self._base or machine
-        return machine
-
-
-def _blank(one: Observed) -> bool:
-    """Return whether an answer is NaN wherever it is wrong."""
-    _, _, bad, ids = differences(one.value, one.wanted)
-    return bool(np.isnan(np.asarray(aligned(one.value, ids), np.float64)[bad]).all())
-
-
-def _agrees(one: Observed, machine) -> bool:
-    """Return whether a machine gives an answer; one that has nothing to deviate in gives the right one."""
-    try:
-        want = machine.answer(one.place)
-    except Impossible:
-        return one.right
-    rows = isinstance(one.value, Rows)
-    if numbers_of(one.value).shape[rows:] != numbers_of(want.value).shape[rows:]:
-        return False
-    if isinstance(want, OnGrid) and not np.array_equal(numbers := numbers_of(one.value), want.cast(numbers)):
-        return False
-    return right(one.value, want)
 
 
 @dataclass
@@ -167,11 +46,13 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
     """
     found, unexplained = [], []
     for machine in dict.fromkeys(e.machine for e in evidences):
-        ours = [Answers(e) for e in evidences if e.machine is machine and e.observed]
+        memos: dict = {}
+        ours = [Answers(e, memos) for e in evidences if e.machine is machine and e.observed]
         left = [a for a in ours if a.wrong]
+        singles = tried(machine, left[0].evidence.semantics, [a.case for a in left]) if left else []
         while left:
             best = None
-            for trials, in_some, late in _trials(left):
+            for trials, in_some, late in _trials(machine, singles, left):
                 if late and best:
                     break
                 best = _best(trials, left, ours, in_some, best) or best
@@ -183,24 +64,22 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
     return found, unexplained
 
 
-def _trials(left):
+def _trials(machine, singles, left):
     """Yield (what is tried, whether it may show in some cases alone, whether only if nothing else explains anything).
 
     Each deviation; each on some ranks that contribute; each in cases that have something in common; each in the step
-    alone in which wrong answers begin, or from it on; two at once, which are many.
+    alone in which wrong answers begin, or from it on; two at once, of two decisions or rules, which are many.
     """
-    semantics, machine, cases = left[0].evidence.semantics, left[0].evidence.machine, [a.case for a in left]
-    singles = tried(machine, semantics, cases)
     yield [(d,) for d in singles], False, False
     yield [(d,) for d in machine.fitted([a.wrong[0] for a in left], [a.base for a in left])], False, False
-    ranks = rank_scopes(cases)
+    ranks = rank_scopes([a.case for a in left])
     yield [(d.within(s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False, False
     yield [(d,) for d in singles], True, False
     if machine.remembers:
         yield list(dict.fromkeys(t for answers in left for t in _from_first_wrong(answers, singles))), True, True
-    several = [d for d in singles if d.rules or d.decision in machine.in_pairs]
+    several = [d for d in singles if d.rules or d.decision in machine.in_pairs and d.paired]
     pairs = dict.fromkeys(pair for answers in left for pair in combinations(filter(answers.moved_by, several), 2))
-    yield [(a, b) for a, b in pairs if not a.rules.keys() & b.rules.keys()], False, True
+    yield [(a, b) for a, b in pairs if not {*a.rules, *a.decisions} & {*b.rules, *b.decisions}], False, True
 
 
 def _from_first_wrong(answers, singles):
@@ -208,8 +87,7 @@ def _from_first_wrong(answers, singles):
     since, alone = step_scopes(answers.wrong[0].place.step)
     for d in singles:
         trial = (d.within(since) if since.first_step else d,)
-        answers.agreeing(trial)
-        if d.decisions and trial in answers.begun:
+        if d.decisions and answers.begins(trial):
             yield trial
             yield (d.within(alone),)
 

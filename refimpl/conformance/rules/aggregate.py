@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from refimpl.conformance.case import Part, Rows, numbers_of, with_numbers
-from refimpl.conformance.rules.bounds import bound, exact_sum
+from refimpl.conformance.rules.bounds import bound, exact_sum, finite
 from refimpl.conformance.semantics import Semantics
 from refimpl.plain.rows import last_of
 from refimpl.plain.sums import Sums
@@ -58,7 +58,7 @@ class Aggregate:
         how, plain = self.decide("combined", "add"), (self.predicted or self.exact) and np.isfinite(addends).all()
         total = exact_sum(addends) if how == "add" and not plain else COMBINED[how].reduce(addends)
         bits = None if self.dtype == "float16" else self.sums.mean  # what halves are added in is everyone's own choice
-        return self._expected(total, np.abs(addends).sum(axis=0), len(arrays), divisor, bits, arrays)
+        return self._expected(total, lambda: np.abs(addends).sum(axis=0), len(arrays), divisor, bits, arrays)
 
     def _rows(self, parts) -> Expected:
         how = self.decide("duplicates", self.semantics.duplicates)
@@ -76,25 +76,25 @@ class Aggregate:
         rows = np.concatenate([np.asarray(p.rows, np.float64) for p in each])
         plain = self.predicted or self.exact and np.isfinite(rows).all()
         total = _sums(rows, at, len(unique), plain, COMBINED[combine])
-        sizes = _sums(np.abs(rows), at, len(unique), plain)
-        return self._expected(Rows(unique, total), sizes, addends, divisor, self.sums.merge, parts)
+        return self._expected(Rows(unique, total), lambda: _sums(np.abs(rows), at, len(unique), plain), addends,
+                              divisor, self.sums.merge, parts)
 
     def _expected(self, total, sizes, addends, divisor, bits, parts) -> Expected:
-        """Return total / divisor. sizes: sum of the addends' sizes.  bits(parts): the canonical value, None: none."""
+        """Return total / divisor. sizes(): sum of the addends' sizes.  bits(parts): the canonical value, None: none."""
         with np.errstate(all="ignore"):
             value = with_numbers(total, lambda x: x / divisor)
             if self.predicted:
                 value = with_numbers(value, lambda x: np.where(np.isinf(x.astype(self.dtype)), x.astype(self.dtype), x))
                 if not self.bounded:
-                    return Expected(value, np.zeros_like(sizes), self.dtype)
-                tolerance = bound(addends + 4, sizes / np.abs(divisor), self.dtype)
+                    return Expected(value, np.zeros(()), self.dtype)
+                tolerance = bound(addends + 4, sizes() / np.abs(divisor), self.dtype)
             else:  # none where neither adding nor dividing rounds: exact inputs, and a divisor that is a power of two
                 free = self.exact & ((divisor & (divisor - 1)) == 0)
-                rounding = bound(addends + 2, sizes / divisor, self.dtype)  # a reciprocal, its product, and our own
+                rounding = bound(addends + 2, sizes() / divisor, self.dtype)  # a reciprocal, its product, and our own
                 tolerance = np.where(free, 0.0, rounding)
-            tolerance = np.where(np.isfinite(numbers_of(value)), np.nan_to_num(tolerance, posinf=0.0), 0.0)
+            tolerance = np.where(np.isfinite(numbers_of(value)), finite(tolerance), 0.0)
             told = bits and self.semantics.order == "tree" and not self.predicted
-            return Expected(value, tolerance * np.ones_like(sizes), self.dtype, bits(parts) if told else None)
+            return Expected(value, tolerance, self.dtype, bits(parts) if told else None)
 
 
 def once(part: Rows, which: str = "last") -> Rows:

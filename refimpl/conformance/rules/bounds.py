@@ -20,6 +20,11 @@ def bound(h, magnitudes, dtype) -> np.ndarray:
     return gamma(h, dtype) * magnitudes + h * float(np.finfo(dtype).smallest_subnormal)
 
 
+def finite(tolerance) -> np.ndarray:
+    """Return a tolerance, 0 where it is infinite or NaN: that would allow everything. Local."""
+    return np.where(np.isfinite(tolerance), tolerance, 0.0)
+
+
 def exact_sum(addends) -> np.ndarray:
     """Return the sum over axis 0, rounded once to float64; inf and NaN as IEEE adds them. Local."""
     addends = np.asarray(addends, np.float64)

@@ -58,7 +58,7 @@ class Aggregation(Machine):
 
     def __init__(self, case: Case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
-        self.group, self._totals = list(case.settings.get("group", range(case.ranks))), {}
+        self.group = list(case.settings.get("group", range(case.ranks)))
         self.sums_alike = not any(d.rules or set(d.decisions) - self.after_sums for d in deviations)
 
     @property
@@ -81,9 +81,9 @@ class Aggregation(Machine):
         """Return the sum of the members' contributions, divided. Local."""
         if self.sums_alike and self.base:
             key = place.step, place.variable.name
-            if key not in self.base._totals:
-                self.base._totals[key] = self.base.summed(place)
-            return self.base._totals[key]
+            if key not in self.base.memo:
+                self.base.memo[key] = self.base.summed(place)
+            return self.base.memo[key]
         return self.summed(place)
 
     def summed(self, place: Place) -> Expected:

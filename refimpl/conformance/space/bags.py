@@ -3,7 +3,7 @@
 import numpy as np
 
 from refimpl.conformance.cases.bags import bags_of
-from refimpl.conformance.space.deviation import Deviation, Impossible, concerning
+from refimpl.conformance.space.deviation import Deviation, parametrised
 from refimpl.plain.bags import Bags
 
 
@@ -27,14 +27,12 @@ MISTAKES = (
 """(code, words, methods in place of its own)."""
 
 
+@parametrised
+def _mistaken(methods, right, machine, place):
+    return type("Mistaken", (Bags,), methods)(**machine.case.settings["bags"]).rows(*bags_of(place.rank))
+
+
 def deviations(ranks: int) -> list[Deviation]:
     """Return a deviation for each mistake. Local."""
-    def of(methods):
-        def changed(right, machine, place):
-            if machine.case.kind != "bags":
-                raise Impossible
-            return type("Mistaken", (Bags,), methods)(**machine.case.settings["bags"]).rows(*bags_of(place.rank))
-
-        return concerning(changed, lambda case: case.kind == "bags")
-
-    return [Deviation(code, words, "contribution", of(methods)) for code, words, methods in MISTAKES]
+    return [Deviation(code, words, "contribution", _mistaken(methods), where=lambda case: case.kind == "bags")
+            for code, words, methods in MISTAKES]

@@ -6,6 +6,7 @@ from functools import reduce
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
+from refimpl.conformance.space.deviation import parametrised
 from refimpl.conformance.space.manifest import if_task
 from refimpl.conformance.space.windows import joined
 from refimpl.plain.sums import norm_of
@@ -55,16 +56,14 @@ def _weighted(machine, dense=1, rows=1) -> float:
                        for g in machine.clipping.values()))
 
 
-def _micro(change):
+@parametrised
+def _micro(change, right, machine, place):
     """Change a window's clipped gradient: change(machine, place, the aggregate of each micro-step)."""
-    def changed(right, machine, place):
-        window = machine.windows[place.step]
-        if len(window) == 1:
-            return right
-        return change(machine, place, [{v.name: machine.of_window(replace(place, variable=v), [step]).value
-                                        for v in machine.trained} for step in window])
-
-    return changed
+    window = machine.windows[place.step]
+    if len(window) == 1:
+        return right
+    return change(machine, place, [{v.name: machine.of_window(replace(place, variable=v), [step]).value
+                                    for v in machine.trained} for step in window])
 
 
 def _joined_all(parts) -> dict:

@@ -7,7 +7,7 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.space.changes import CHANGES, has_rows, of_arrays, of_numbers, of_rows, some_rows
-from refimpl.conformance.space.deviation import Deviation, Impossible, anywhere, concerning
+from refimpl.conformance.space.deviation import Deviation, Impossible, anywhere, concerning, parametrised
 from refimpl.conformance.space.numbers import miscounts
 
 
@@ -28,13 +28,11 @@ def _changed(change):
     return concerning(lambda part, machine, place: change(part, place.variable), getattr(change, "concerns", anywhere))
 
 
-def _narrowed(dtype, cast):
-    def changed(part, machine, place):
-        if np.dtype(place.variable.dtype).itemsize <= (4 if dtype == "float32" else 2):
-            raise Impossible
-        return with_numbers(part, cast)
-
-    return changed
+@parametrised
+def _narrowed(dtype, cast, part, machine, place):
+    if np.dtype(place.variable.dtype).itemsize <= (4 if dtype == "float32" else 2):
+        raise Impossible
+    return with_numbers(part, cast)
 
 
 def _ids(change):
@@ -52,24 +50,24 @@ def _wide_offsets(ids, variable):
     return (ids * width).astype(np.int32).astype(np.int64) // width
 
 
-def _other_step(shift):
-    def changed(part, machine, place):
-        step = place.step + shift
-        return machine.given(replace(place, step=step)) if 0 <= step < machine.steps else part
-
-    return concerning(changed, lambda case: len(case.steps) > 1)
+@parametrised
+def _other_step(shift, part, machine, place):
+    step = place.step + shift
+    return machine.given(replace(place, step=step)) if 0 <= step < machine.steps else part
 
 
-def ids_of_rank(source: int):
+def _has_steps(case) -> bool:
+    return len(case.steps) > 1
+
+
+@parametrised
+def _ids_of_rank(source, part, machine, place):
     """Rows under the ids of one rank, position by position."""
-    def changed(part, machine, place):
-        if not isinstance(part, Rows) or machine.case.ranks == 1:
-            raise Impossible
-        if len({len(machine.given(replace(place, rank=r)).ids) for r in machine.group}) > 1:
-            return part
-        return Rows(machine.given(replace(place, rank=source)).ids, part.rows)
-
-    return changed
+    if not isinstance(part, Rows) or machine.case.ranks == 1:
+        raise Impossible
+    if len({len(machine.given(replace(place, rank=r)).ids) for r in machine.group}) > 1:
+        return part
+    return Rows(machine.given(replace(place, rank=source)).ids, part.rows)
 
 
 def _names(machine, place, shift):
@@ -81,62 +79,47 @@ def _alike(a, b) -> bool:
     return a.sparse == b.sparse and (a.shape[1:] == b.shape[1:] if a.sparse else a.shape == b.shape)
 
 
-def _of_neighbour(shift):
+@parametrised
+def _of_neighbour(shift, part, machine, place):
     """Another variable's gradient: the next by name (1), or as produced (2); the one before (-1, -2)."""
-    def changed(part, machine, place):
-        names = _names(machine, place, shift)
-        at = names.index(place.variable.name) + shift // abs(shift)
-        other = machine.case.variable(names[at]) if 0 <= at < len(names) else place.variable
-        if not _alike(other, place.variable):
-            return part
-        return machine.given(replace(place, variable=other))
-
-    return changed
+    names = _names(machine, place, shift)
+    at = names.index(place.variable.name) + shift // abs(shift)
+    other = machine.case.variable(names[at]) if 0 <= at < len(names) else place.variable
+    return machine.given(replace(place, variable=other)) if _alike(other, place.variable) else part
 
 
-def _ids_of_neighbour(shift):
+@parametrised
+def _ids_of_neighbour(shift, part, machine, place):
     """Rows under the ids of the next sparse variable by name, of the first for the last; or of the one before."""
-    def changed(part, machine, place):
-        names = sorted(v.name for v in machine.case.variables if v.sparse)
-        if not isinstance(part, Rows) or len(names) < 2:
-            raise Impossible
-        other = names[(names.index(place.variable.name) + shift) % len(names)]
-        ids = machine.given(replace(place, variable=machine.case.variable(other))).ids
-        return Rows(ids[:len(part.ids)], part.rows[:len(ids)])
-
-    return changed
+    names = sorted(v.name for v in machine.case.variables if v.sparse)
+    if not isinstance(part, Rows) or len(names) < 2:
+        raise Impossible
+    other = names[(names.index(place.variable.name) + shift) % len(names)]
+    ids = machine.given(replace(place, variable=machine.case.variable(other))).ids
+    return Rows(ids[:len(part.ids)], part.rows[:len(ids)])
 
 
-def _tail(kept):
+@parametrised
+def _tail(kept, array):
     """Keep the first kept(n) elements, the rest being 0."""
-    def change(array):
-        flat = np.array(array).reshape(-1)
-        flat[kept(flat.size):] = 0
-        return flat.reshape(array.shape)
-
-    return change
+    flat = np.array(array).reshape(-1)
+    flat[kept(flat.size):] = 0
+    return flat.reshape(array.shape)
 
 
 def _column(which):
-    def change(ids, rows, variable):
-        rows = np.array(rows)
-        rows[:, which] = 0
-        return ids, rows
-
-    return _changed(of_rows(change))
+    return _changed(of_rows(lambda ids, rows, v: (ids, np.where(np.arange(rows.shape[1]) == which % rows.shape[1], 0,
+                                                                rows))))
 
 
-def _padded(row):
+@parametrised
+def _padded(row, part, machine, place):
     """Pad rows to the longest contribution with its last row. row(ids) -> the number under which it comes again."""
-    def changed(part, machine, place):
-        longest = max(len(machine.given(replace(place, rank=r)).ids) for r in machine.group)
-        more = longest - len(part.ids)
-        if not more or not len(part.ids):
-            return part
-        return Rows(np.concatenate([part.ids, np.full(more, row(part.ids))]),
-                    np.concatenate([part.rows, np.repeat(part.rows[-1:], more, axis=0)]))
-
-    return concerning(lambda part, m, p: changed(part, m, p) if isinstance(part, Rows) else part, has_rows)
+    if not isinstance(part, Rows) or not len(part.ids):
+        return part
+    more = max(len(machine.given(replace(place, rank=r)).ids) for r in machine.group) - len(part.ids)
+    return Rows(np.concatenate([part.ids, np.full(more, row(part.ids))]),
+                np.concatenate([part.rows, np.repeat(part.rows[-1:], more, axis=0)]))
 
 
 EARLY = ": a buffer is used again before its transfer ended"
@@ -161,9 +144,9 @@ SIMPLE = (
     ("last-row-lost", "the very last row of the variable is dropped",
      _changed(some_rows(lambda ids, v: ids != v.shape[0] - 1))),
     ("padding-added", "row gradients are padded to the longest with row 0, and the padding is added",
-     _padded(lambda ids: 0)),
+     concerning(_padded(lambda ids: 0), has_rows)),
     ("padding-added", "row gradients are padded to the longest with their last row, and the padding is added",
-     _padded(lambda ids: ids[-1])),
+     concerning(_padded(lambda ids: ids[-1]), has_rows)),
     ("column-lost", "the last column of rows is lost", _column(-1)),
     ("column-lost", "the first column of rows is lost", _column(0)),
     ("element-lost", "the last element of a dense gradient is lost",
@@ -175,8 +158,9 @@ SIMPLE = (
     ("halved", "gradients are halved", _changed(of_numbers(lambda a: a / 2))),
     *(("lost-digits", f"each rank's numbers pass through {dtype} before they are added", _narrowed(dtype, cast))
       for dtype, cast in NARROW.items()),
-    ("buffer-reused", f"the next step's gradients are in the sum{EARLY}", _other_step(1)),
-    ("buffer-reused", f"the step before's gradients are in the sum{EARLY}", _other_step(-1)),
+    ("buffer-reused", f"the next step's gradients are in the sum{EARLY}", concerning(_other_step(1), _has_steps)),
+    ("buffer-reused", f"the step before's gradients are in the sum{EARLY}", concerning(_other_step(-1),
+                                                                                            _has_steps)),
     *(("ids-of-another", f"variables are mixed up: rows of each with the ids of {which}", _ids_of_neighbour(shift))
       for shift, which in ((1, "the next"), (-1, "the one before"))),
     *(("buffer-reused", f"each variable's contribution is that of {which}{EARLY}", _of_neighbour(shift))
@@ -200,6 +184,6 @@ def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
     found = [Deviation(code, words, "contribution", change) for code, words, change in SIMPLE]
     found += [Deviation("added-by-position", "row gradients are added position by position, under the ids of rank "
-                        f"{r}: rows of different ids are mixed", "contribution", ids_of_rank(r)) for r in range(ranks)]
+                        f"{r}: rows of different ids are mixed", "contribution", _ids_of_rank(r)) for r in range(ranks)]
     return found + [Deviation(code, f"of a variable that is read at two places {words}", "uses",
                               lambda parts, machine, place, how=how: how(parts)) for code, words, how in USES]

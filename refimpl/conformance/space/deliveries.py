@@ -8,10 +8,10 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.bounds import bound
+from refimpl.conformance.rules.bounds import bound, finite
 from refimpl.conformance.space.changes import CHANGES, of_arrays, of_numbers, of_rows
 from refimpl.conformance.space.contributions import NARROW
-from refimpl.conformance.space.deviation import Deviation, Impossible, Place, anywhere, concerning
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place, anywhere, concerning, parametrised
 from refimpl.plain.rows import merge_occurrences
 
 
@@ -21,8 +21,7 @@ def exactly(part, variable) -> Expected:
         value = np.asarray(part, np.float64)
         return Expected(value, np.zeros(value.shape), variable.dtype)
     merged = merge_occurrences(part)
-    tolerance = np.nan_to_num(bound(len(part.ids), np.abs(merged.rows), variable.dtype), posinf=0.0)
-    return Expected(merged, tolerance, variable.dtype)
+    return Expected(merged, finite(bound(len(part.ids), np.abs(merged.rows), variable.dtype)), variable.dtype)
 
 
 def _changed(change):
@@ -33,33 +32,29 @@ def _changed(change):
                for sign in (1, -1)]
         tolerance = np.maximum(*(np.abs(numbers_of(part) - numbers_of(value)) for part in off))
         tolerance = tolerance + bound(2, np.abs(numbers_of(value)), want.dtype)
-        return replace(want, value=value, tolerance=np.nan_to_num(tolerance, posinf=0.0))
+        return replace(want, value=value, tolerance=finite(tolerance))
 
     return concerning(changed, getattr(change, "concerns", anywhere))
 
 
-def _own(added: bool):
+@parametrised
+def _own(added, want, machine, place):
     """The receiver's own gradient; or the sum with it on top."""
-    def changed(want, machine, place):
-        if place.rank is None or machine.case.ranks == 1:
-            raise Impossible
-        own = exactly(machine.contribution(place), place.variable)
-        if not added:
-            return own
-        if isinstance(own.value, Rows):
-            raise Impossible
-        return replace(want, value=want.value + own.value)
-
-    return changed
+    if place.rank is None or machine.case.ranks == 1:
+        raise Impossible
+    own = exactly(machine.contribution(place), place.variable)
+    if not added:
+        return own
+    if isinstance(own.value, Rows):
+        raise Impossible
+    return replace(want, value=want.value + own.value)
 
 
-def _at_step(step):
+@parametrised
+def _at_step(step, want, machine, place):
     """What another step gave: step(now) -> number, or None."""
-    def changed(want, machine, place):
-        then = step(place.step)
-        return want if then is None else machine.total(replace(place, step=then))
-
-    return changed
+    then = step(place.step)
+    return want if then is None else machine.total(replace(place, step=then))
 
 
 def _accumulated(want, machine, place):
@@ -71,26 +66,22 @@ def _accumulated(want, machine, place):
                    tolerance=sum((w.tolerance for w in earlier), want.tolerance))
 
 
-def of_rank_alone(source: int):
+@parametrised
+def _of_rank_alone(source, want, machine, place):
     """Everybody gets one rank's gradient as it is."""
-    def changed(want, machine, place):
-        if source not in machine.group:
-            raise Impossible
-        return exactly(machine.contribution(Place(place.step, source, place.variable)), place.variable)
-
-    return changed
+    if source not in machine.group:
+        raise Impossible
+    return exactly(machine.contribution(Place(place.step, source, place.variable)), place.variable)
 
 
 ZEROED = _changed(of_numbers(lambda a: a * 0))
 
 
-def _zero_on(which):
-    def changed(want, machine, place):
-        if place.rank is None or machine.case.ranks == 1:
-            raise Impossible
-        return ZEROED(want, machine, place) if which(place.rank) else want
-
-    return changed
+@parametrised
+def _zero_on(which, want, machine, place):
+    if place.rank is None or machine.case.ranks == 1:
+        raise Impossible
+    return ZEROED(want, machine, place) if which(place.rank) else want
 
 
 @dataclass(frozen=True)
@@ -100,16 +91,14 @@ class OnGrid(Expected):
     cast: Callable | None = None
 
 
-def _narrow(dtype, cast):
+@parametrised
+def _narrow(dtype, cast, want, machine, place):
     """Somewhere numbers pass through a narrower dtype: they are right to its digits, and have no more."""
-    def changed(want, machine, place):
-        if np.dtype(want.dtype).itemsize <= (4 if dtype == "float32" else 2):
-            raise Impossible
-        eps, own = EPS[dtype], float(np.finfo(want.dtype).eps)
-        tolerance = 2 * want.tolerance * eps / own + 2 * eps * np.abs(numbers_of(want.value))
-        return OnGrid(want.value, tolerance, want.dtype, None, cast)
-
-    return changed
+    if np.dtype(want.dtype).itemsize <= (4 if dtype == "float32" else 2):
+        raise Impossible
+    eps, own = EPS[dtype], float(np.finfo(want.dtype).eps)
+    tolerance = 2 * want.tolerance * eps / own + 2 * eps * np.abs(numbers_of(want.value))
+    return OnGrid(want.value, tolerance, want.dtype, None, cast)
 
 
 EPS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "bfloat16, cut off": 2.0**-7}
@@ -156,5 +145,5 @@ SIMPLE = (
 def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
     alone = [Deviation("one-rank-alone", f"every rank gets rank {r}'s gradient alone: it is handed on, not aggregated",
-                       "delivered", of_rank_alone(r)) for r in range(ranks if ranks > 1 else 0)]
+                       "delivered", _of_rank_alone(r)) for r in range(ranks if ranks > 1 else 0)]
     return alone + [Deviation(code, words, "delivered", change) for code, words, change in SIMPLE]

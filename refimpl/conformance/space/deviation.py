@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from inspect import isfunction, signature
 from math import prod
 from typing import Any, Callable
@@ -22,6 +22,11 @@ def concerning(change: Callable, concerns: Callable[[Case], bool]) -> Callable:
     """Return a change that knows in which cases alone it changes anything. Local."""
     change.concerns = concerns
     return change
+
+
+def parametrised(change: Callable) -> Callable:
+    """Return what makes changes of change(parameters, right, machine, place), from the parameters. Local."""
+    return partial(partial, change)
 
 
 class Impossible(Exception):
@@ -69,7 +74,8 @@ class Deviation:
 
     code: its short name.  words: what is wrong.  rules: what of the manifest it changes, in place of a decision.
     also: further decisions that go with it.  fault: the class that decides otherwise, of machines that run one.
-    where: the cases that it can change, None: what its change says.
+    where: the cases that it can change, None: what its change says.  whole: the same on all ranks, if it is on some.
+    paired: whether it is tried together with others.
     """
 
     code: str
@@ -81,6 +87,8 @@ class Deviation:
     fault: Any = None
     where: Callable[[Case], bool] | None = None
     scope: Scope = Scope()
+    whole: "Deviation | None" = None
+    paired: bool = True
 
     @cached_property
     def decisions(self) -> dict[str, Callable]:
@@ -94,7 +102,7 @@ class Deviation:
     @cache
     def within(self, scope: Scope) -> "Deviation":
         """Return the same deviation in a scope of its own."""
-        return replace(self, scope=scope)
+        return replace(self, scope=scope, whole=self if scope.ranks else None)
 
 
 class Machine:
@@ -104,6 +112,7 @@ class Machine:
     remembers: whether what is decided in a step changes later answers.
     in_pairs: decisions that are tried two at once, beside the rules of the manifest.
     base: a machine of the same case that deviates in nothing, of which sums may be taken; None: there is none.
+    memo: what the base keeps of sums; cases with the same ``inputs`` may share it.
     """
 
     fields: tuple[str, ...] = ()
@@ -125,6 +134,12 @@ class Machine:
         rules = {field: value for d in deviations for field, value in d.rules.items()}
         self.case, self.deviations = case, deviations
         self.semantics = replace(semantics, **rules) if rules else semantics
+        self.memo: dict = {}
+
+    @property
+    def inputs(self):
+        """What sums depend on, beside the deviations."""
+        return id(self.case)
 
     @property
     def steps(self) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import bound, exact_sum
-from refimpl.conformance.space.deviation import Deviation, Machine, Place
+from refimpl.conformance.space.deviation import Deviation, Machine, Place, parametrised
 from refimpl.conformance.space.numbers import wrong_numbers
 from refimpl.plain.sums import Sums
 
@@ -70,14 +70,12 @@ def _by(total):
     return lambda counts, rank, right: np.full(len(counts), 1.0 / total(counts, rank))
 
 
-def _of_groups(size):
+@parametrised
+def _of_groups(size, counts, rank, right):
     """The mean over groups of consecutive ranks of each group's mean."""
-    def weights(counts, rank, right):
-        groups = np.arange(len(counts)) // size
-        totals = np.bincount(groups, counts)
-        return 1.0 / (np.maximum(1, totals[groups]) * len(totals))
-
-    return weights
+    groups = np.arange(len(counts)) // size
+    totals = np.bincount(groups, counts)
+    return 1.0 / (np.maximum(1, totals[groups]) * len(totals))
 
 
 WEIGHTS = (

@@ -24,8 +24,8 @@ def wrong_numbers(decision: str, words: str, concerns=anywhere) -> list[Deviatio
     def changing(change):
         return concerning(lambda right, m, p: change(np.asarray(right, np.float64)[()], m.case.ranks), concerns)
 
-    return [Deviation(f"{decision.replace(' ', '-')}-{code}", wrong.format(words), decision, changing(change))
-            for code, wrong, change in NUMBERS]
+    return [Deviation(f"{decision.replace(' ', '-')}-{code}", wrong.format(words), decision, changing(change),
+                      paired=False) for code, wrong, change in NUMBERS]
 
 
 def _by_variable(k, machine, place):

@@ -6,28 +6,24 @@ from functools import cache, partial
 import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
-from refimpl.conformance.space.deviation import Deviation, Impossible, Place, concerning
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place, concerning, parametrised
 from refimpl.conformance.space.numbers import miscounts, wrong_numbers
 
 
-def _of_own(change):
+@parametrised
+def _of_own(change, ranks, machine, place):
     """change(ranks, the one that gets the sum) -> ranks; what all owners have together is nobody's own."""
-    def changed(ranks, machine, place):
-        if len(ranks) == 1 or place.rank not in ranks:
-            raise Impossible
-        return change(ranks, place.rank)
-
-    return changed
+    if len(ranks) == 1 or place.rank not in ranks:
+        raise Impossible
+    return change(ranks, place.rank)
 
 
-def _with(needed, change):
+@parametrised
+def _with(needed, change, ranks, machine, place):
     """change(ranks) -> ranks, of a sum of several, in which are those that are needed."""
-    def changed(ranks, machine, place):
-        if len(ranks) == 1 or not {*needed} <= {*ranks}:
-            raise Impossible
-        return change(ranks)
-
-    return changed
+    if len(ranks) == 1 or not {*needed} <= {*ranks}:
+        raise Impossible
+    return change(ranks)
 
 
 MEMBERS = (
@@ -126,16 +122,13 @@ def under_own_ids(parts, machine, place):
     return [Rows(machine.given(place).ids, p.rows) for p in parts]
 
 
-@cache
-def _group_means(size):
+@parametrised
+def _group_means(size, parts, machine, place):
     """Average over groups of consecutive ranks, then over the groups, though the last may be smaller."""
-    def changed(parts, machine, place):
-        sizes = [min(size, len(parts) - i // size * size) for i in range(len(parts))]
-        groups = sum(1 / s for s in sizes)
-        return [with_numbers(p, lambda x: x.astype(np.float64) * (len(parts) / (groups * s)))
-                for p, s in zip(parts, sizes)]
-
-    return changed
+    sizes = [min(size, len(parts) - i // size * size) for i in range(len(parts))]
+    groups = sum(1 / s for s in sizes)
+    return [with_numbers(p, lambda x: x.astype(np.float64) * (len(parts) / (groups * s)))
+            for p, s in zip(parts, sizes)]
 
 
 def _offsets(names, machine, place, gap) -> dict[str, int]:
@@ -147,23 +140,21 @@ def _offsets(names, machine, place, gap) -> dict[str, int]:
     return found
 
 
-def _packed(pack, unpack):
+@parametrised
+def _packed(pack, unpack, parts, machine, place):
     """Dense gradients are packed into a buffer one way and unpacked another. pack, unpack: (by name, gap)."""
-    def changed(parts, machine, place):
-        if place.rank is None or any(v.sparse for v in machine.case.variables) or len(machine.case.variables) < 2:
-            raise Impossible
+    if place.rank is None or any(v.sparse for v in machine.case.variables) or len(machine.case.variables) < 2:
+        raise Impossible
 
-        def offsets(rank, by_name, gap):
-            names = machine.order(replace(place, rank=rank))
-            return _offsets(sorted(names) if by_name else names, machine, place, gap)
+    def offsets(rank, by_name, gap):
+        names = machine.order(replace(place, rank=rank))
+        return _offsets(sorted(names) if by_name else names, machine, place, gap)
 
-        first, own = offsets(place.rank, *unpack)[place.variable.name], parts[0]
-        if all(offsets(r, *pack)[place.variable.name] == first for r in machine.group):
-            return parts
-        return [_fused(machine, replace(place, rank=r), offsets(r, *pack), first + own.size)[first:].reshape(
-            own.shape) for r in machine.group]
-
-    return changed
+    first, own = offsets(place.rank, *unpack)[place.variable.name], parts[0]
+    if all(offsets(r, *pack)[place.variable.name] == first for r in machine.group):
+        return parts
+    return [_fused(machine, replace(place, rank=r), offsets(r, *pack), first + own.size)[first:].reshape(own.shape)
+            for r in machine.group]
 
 
 def _fused(machine, place, offsets, size):
@@ -175,6 +166,7 @@ def _fused(machine, place, offsets, size):
     return buffer
 
 
+@cache
 def deviations(ranks: int) -> list[Deviation]:
     """Return those of divisors and of who is in a sum, on a number of ranks. Local."""
     found = [Deviation(code, f"sums are {words}", "divisor", change) for code, words, change in DIVISORS]

@@ -23,6 +23,7 @@ import numpy as np
 from refimpl.conformance.case import Case, CaseVariable, Task, double, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
+from refimpl.conformance.rules.bounds import finite
 from refimpl.conformance.space import optimizers, updates
 from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR, Aggregation, factor_of, round_to
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
@@ -53,8 +54,12 @@ class TrainingAnswers(Aggregation):
     @property
     def after_sums(self):
         """Decisions that sums do not depend on: none, where each rank clips its own gradient first."""
-        early = self.task.clip is not None and self.semantics.clip_point == "before"
-        return {"delivered"} if early else AFTER_SUMS
+        return {"delivered"} if self.clips_before else AFTER_SUMS
+
+    @property
+    def clips_before(self) -> bool:
+        """Whether each rank clips its own gradient, before they are added."""
+        return self.task.clip is not None and self.semantics.clip_point == "before"
 
     @classmethod
     def alternatives(cls, cases):
@@ -75,8 +80,7 @@ class TrainingAnswers(Aggregation):
 
     def before(self, place: Place):
         """Return a variable before an update; None if it is not known. Local."""
-        return self.after(place.step - 1)[0][0][place.variable.name] if place.step else self.start(0)[
-            place.variable.name]
+        return (self.after(place.step - 1)[0] if place.step else self.start(0))[place.variable.name]
 
     def __init__(self, case: Case, semantics, deviations=(), only: tuple[CaseVariable, ...] = ()):
         """only: the variables that are trained; (): all."""
@@ -85,10 +89,10 @@ class TrainingAnswers(Aggregation):
         self.plain = Updates(self.semantics, len(self.group))
         self.trained, self._alone = only or case.variables, {}
         self.windows = self.plain.windows(self.task, range(len(case.steps)))
-        self.history, self._kept, self._sums, self.clipping, self.norm = [], {}, {}, {}, 0.0
-        alike = not any(d.scope.ranks is not None and set(d.decisions) - BY_CONTRIBUTOR
-                        or PER_RANK & set(d.decisions) for d in deviations)
-        self.simulated = range(1) if alike else range(case.ranks)
+        self._ranks, self._kept, self._sums, self.clipping, self.norm = {}, {}, {}, {}, 0.0
+        self.of_sums = tuple(d for d in deviations if d.rules or set(d.decisions) - (AFTER_SUMS - {"delivered"}))
+        self.ranks_alike = not any(d.scope.ranks is not None and set(d.decisions) - BY_CONTRIBUTOR
+                                   or PER_RANK & set(d.decisions) for d in deviations)
 
     meeting, predicts, bounded, remembers = "add", True, False, True
     """Rows that share an id have met, micro-step by micro-step; those of a window are added."""
@@ -104,31 +108,31 @@ class TrainingAnswers(Aggregation):
             return Expected(np.full(place.variable.shape, np.nan), np.zeros(place.variable.shape), place.variable.dtype)
         if self.task.clip is None and len(self.trained) > 1:  # no norm joins them: each goes by itself
             return self._of(place.variable).answer(place)
-        value, travel = self.after(place.step)[place.rank if len(self.simulated) > 1 else 0]
+        value, travel = self.after(place.step, place.rank)
         name, eps = place.variable.name, float(np.finfo(place.variable.dtype).eps)
         tolerance = 16 * (place.step + 2) * eps * travel[name]
         if self.deviations:  # in proportion where a deviation made numbers much larger
             tolerance = np.maximum(tolerance, 256 * eps * np.abs(value[name]))
-        want = Expected(value[name], np.nan_to_num(tolerance, posinf=0.0), place.variable.dtype)
+        want = Expected(value[name], finite(tolerance), place.variable.dtype)
         return self.decide("visible", want, place)
 
     def _of(self, variable):
         if variable.name not in self._alone:
             self._alone[variable.name] = one = type(self)(self.case, self.semantics, self.deviations, (variable,))
             one.base = self.base and (one if self.base is self else self.base._of(variable))
+            one.memo = self.memo
         return self._alone[variable.name]
 
-    def after(self, step: int) -> list:
-        """Return (values, travel) of each simulated rank after an update. Local."""
-        while len(self.history) <= step:
-            self._update(len(self.history))
-            self.history.append([(dict(r.values), dict(r.travel)) for r in self.replicas])
-        return self.history[step]
-
-    @cached_property
-    def replicas(self) -> list[RankState]:
-        """The simulated ranks."""
-        return [self._replica(rank) for rank in self.simulated]
+    def after(self, step: int, rank: int = 0) -> tuple[dict, dict]:
+        """Return (values, travel) of a rank after an update. Local."""
+        rank = 0 if self.ranks_alike else rank
+        if rank not in self._ranks:
+            self._ranks[rank] = self._replica(rank), []
+        replica, history = self._ranks[rank]
+        while len(history) <= step:
+            self._update(replica, Place(len(history), rank))
+            history.append((dict(replica.values), dict(replica.travel)))
+        return history[step]
 
     def start(self, rank) -> dict:
         """Return name -> the value that a rank is given before the first update. Local."""
@@ -144,20 +148,16 @@ class TrainingAnswers(Aggregation):
                   for v in self.trained}
         return RankState(values, {n: np.abs(a) for n, a in values.items()}, self.plain.first_state(self.task, values))
 
-    def _update(self, step):
-        applied = [self.decide("updates", [self.clipped(step, rank)], Place(step, rank)) for rank in self.simulated]
-        if step == self.task.resume_after:
-            for rank, replica in zip(self.simulated, self.replicas):
-                for v in self.trained:
-                    kept = replica.values[v.name], replica.state[v.name]
-                    replica.values[v.name], replica.state[v.name] = self.decide("restored variable", kept,
-                                                                                Place(step, rank, v))
-        if step:
-            for rank, replica in zip(self.simulated, self.replicas):
-                replica.values = self.decide("before", replica.values, Place(step, rank))
-        for rank, replica, todo in zip(self.simulated, self.replicas, applied):
-            for gradients in todo:
-                self._apply(replica, gradients, Place(step, rank))
+    def _update(self, replica, place):
+        todo = self.decide("updates", [self.clipped(place.step, place.rank)], place)
+        for v in self.trained if place.step == self.task.resume_after else ():
+            kept = replica.values[v.name], replica.state[v.name]
+            replica.values[v.name], replica.state[v.name] = self.decide("restored variable", kept,
+                                                                        replace(place, variable=v))
+        if place.step:
+            replica.values = self.decide("before", replica.values, place)
+        for gradients in todo:
+            self._apply(replica, gradients, place)
 
     def _apply(self, replica, gradients, place):
         for name, gradient in gradients.items():
@@ -168,8 +168,8 @@ class TrainingAnswers(Aggregation):
             optimizer = self.decide("formula", self.plain.formula(self.task, at.variable), at)
             rate = self.plain.rate(self.task, self.decide("ticks", place.step, at))
             try:
-                optimizer.apply(after, replica.state[name], places, g, self.decide("rate", rate, at),
-                                self.decide("clock", place.step, at) + 1)
+                optimizer.apply(after, replica.state[name], places, g.copy(),  # a wrong formula may write to it
+                                self.decide("rate", rate, at), self.decide("clock", place.step, at) + 1)
             except (ArithmeticError, TypeError, ValueError):  # what has no root, a division by 0
                 raise Impossible from None
             replica.travel[name] = replica.travel[name] + np.abs(after - before)
@@ -225,11 +225,25 @@ class TrainingAnswers(Aggregation):
     def aggregated(self, step, rank) -> dict:
         """Return name -> what a rank gets of the sum. Local. Raises Impossible for rows that are not there."""
         if (step, rank) not in self._sums:
-            found = {v.name: self.delivered(Place(step, rank, v)).value for v in self.trained}
+            found = {v.name: self.sum_of(Place(step, rank, v)) for v in self.trained}
             if any(found[v.name].ids.max(initial=0) >= v.shape[0] for v in self.trained if v.sparse):
                 raise Impossible
             self._sums[step, rank] = found
         return self._sums[step, rank]
+
+    def sum_of(self, place: Place):
+        """Return what a rank gets of one variable's sum, computed once for all that deviates only later. Local."""
+        if self.base is None or self.clips_before:
+            return self.delivered(place).value
+        key = self.of_sums, place
+        if key not in self.base.memo:
+            self.base.memo[key] = self.delivered(place).value
+        return self.base.memo[key]
+
+    @property
+    def inputs(self):
+        """Trainings on the same gradients have the same sums, whatever their optimizers."""
+        return super().inputs if self.clips_before else (id(self.case.steps), self.task.loss_scale, self.task.window)
 
     def clipped(self, step, rank) -> dict:
         """Return name -> the gradient that a rank applies. Local."""

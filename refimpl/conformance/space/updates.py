@@ -8,7 +8,7 @@ import numpy as np
 from refimpl.conformance.case import Rows
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.clipping import CLIPPING
-from refimpl.conformance.space.deviation import Deviation, concerning
+from refimpl.conformance.space.deviation import Deviation, concerning, parametrised
 from refimpl.conformance.space.lines import wrong_lines
 from refimpl.conformance.space.manifest import has
 from refimpl.conformance.space.numbers import wrong_counts, wrong_numbers
@@ -21,12 +21,10 @@ def _alone(right, machine, place):
     return [machine.clip(place.step, place.rank, machine.merged(place.step, place.rank))]
 
 
-def _one_by_one(share):
-    def changed(right, machine, place):
-        each = [machine.merged(place.step, r, share(machine)) for r in machine.active(place.step)]
-        return [machine.clip(place.step, place.rank, gradients) for gradients in each]
-
-    return changed
+@parametrised
+def _one_by_one(share, right, machine, place):
+    each = [machine.merged(place.step, r, share(machine)) for r in machine.active(place.step)]
+    return [machine.clip(place.step, place.rank, gradients) for gradients in each]
 
 
 def _duplicates_apart(right, machine, place):
@@ -51,12 +49,10 @@ def _without_remainder(right, machine, place):
     return [{n: kept(machine.case.variable(n).shape, g) for n, g in gradients.items()} for gradients in right]
 
 
-def _of_all_values(divided: bool):
-    def changed(right, machine, place):
-        found = [values for values, _ in machine.after(place.step - 1)]
-        return {n: sum(v[n] for v in found) / (len(found) if divided else 1) for n in right}
-
-    return changed
+@parametrised
+def _of_all_values(divided, right, machine, place):
+    found = [machine.after(place.step - 1, r)[0] for r in machine.group]
+    return {n: sum(v[n] for v in found) / (len(found) if divided else 1) for n in right}
 
 
 def _step_before(right, machine, place):
@@ -74,15 +70,13 @@ def _added_up(right, machine, place):
 
 def _update_before(right, machine, place):
     if place.step:
-        rank = place.rank if len(machine.simulated) > 1 else 0
-        return replace(right, value=machine.after(place.step - 1)[rank][0][place.variable.name])
+        return replace(right, value=machine.after(place.step - 1, place.rank)[0][place.variable.name])
     start = machine.start(0)[place.variable.name]
     return Expected(start.astype(np.float64), np.zeros(start.shape), str(start.dtype))
 
 
 def _last(right, machine, place):
-    rank = place.rank if len(machine.simulated) > 1 else 0
-    return replace(right, value=machine.after(machine.steps - 1)[rank][0][place.variable.name])
+    return replace(right, value=machine.after(machine.steps - 1, place.rank)[0][place.variable.name])
 
 
 AROUND = tuple(Deviation(*one) for one in (

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from refimpl.conformance.space.deviation import Impossible, concatenated
+from refimpl.conformance.space.deviation import Impossible, concatenated, parametrised
 from refimpl.conformance.space.manifest import if_task
 from refimpl.conformance.space.numbers import miscounts
 from refimpl.plain.rows import merge_occurrences
@@ -15,27 +15,21 @@ def joined(parts):
     return merge_occurrences(concatenated(parts))
 
 
-def _partly_reduced(reduced):
+@parametrised
+def _partly_reduced(reduced, want, machine, place):
     """Reduce some micro-steps of a window; the others' gradients stay each rank's own. reduced(window) -> of these."""
-    def changed(want, machine, place):
-        window = machine.windows[place.step]
-        together = reduced(window)
-        own = [machine.part_of_window(place, [step]) for step in window if step not in together]
-        if not own:
-            return want
-        return replace(want, value=joined([machine.of_window(place, together).value, *own]))
-
-    return changed
+    window = machine.windows[place.step]
+    together = reduced(window)
+    own = [machine.part_of_window(place, [step]) for step in window if step not in together]
+    return replace(want, value=joined([machine.of_window(place, together).value, *own])) if own else want
 
 
-def _counted(there, change):
+@parametrised
+def _counted(there, change, parts, machine, place):
     """Count micro-steps otherwise. change(numbers) -> numbers, if those that are there are in the window."""
-    def changed(parts, machine, place):
-        if len(parts) == 1 or max(there) >= len(parts):
-            raise Impossible
-        return [parts[k] for k in change(range(len(parts)))]
-
-    return changed
+    if len(parts) == 1 or max(there) >= len(parts):
+        raise Impossible
+    return [parts[k] for k in change(range(len(parts)))]
 
 
 WINDOWS = if_task("window", (
@@ -54,14 +48,12 @@ def _fresh(m, value):
     return m.plain.first_state(m.task, {"": value})[""]
 
 
-def _with_fresh(slot):
-    def changed(right, m, p):
-        value, state = right
-        if slot not in state:
-            raise Impossible
-        return value, {**state, slot: _fresh(m, value)[slot]}
-
-    return changed
+@parametrised
+def _with_fresh(slot, right, m, p):
+    value, state = right
+    if slot not in state:
+        raise Impossible
+    return value, {**state, slot: _fresh(m, value)[slot]}
 
 
 RESUMING = if_task("resume_after", (

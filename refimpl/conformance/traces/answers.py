@@ -12,6 +12,7 @@ import numpy as np
 from refimpl.conformance.case import Case, CaseVariable, double, numbers_of, with_numbers
 from refimpl.conformance.observe import Evidence
 from refimpl.conformance.rules.aggregate import Expected
+from refimpl.conformance.rules.bounds import finite
 from refimpl.conformance.space import contributions
 from refimpl.conformance.space.aggregation import Aggregation
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
@@ -137,7 +138,7 @@ class TracedAnswers(TrainingAnswers):
 
     def __init__(self, case: TracedCase, semantics, deviations=(), only=()):
         super().__init__(case, replace(semantics, clip_point="after"), deviations, only)
-        self.simulated, self._done, self.replicas = range(1), {}, []
+        self.ranks_alike, self._done = True, {}
         self.statistics, self.slots = case.sources.statistics, case.sources.slots
         self.base = None if deviations else self
 
@@ -153,7 +154,7 @@ class TracedAnswers(TrainingAnswers):
         elif stage in UPDATE:
             trained = self.trained_until(place.step)
             value = trained.values[name] if part == "value" else trained.state[name][part]
-        slack = np.nan_to_num(RELATIVE[want.dtype] * np.abs(numbers_of(value)), posinf=0.0)  # inf explains no number
+        slack = finite(RELATIVE[want.dtype] * np.abs(numbers_of(value)))  # inf explains no number
         found = replace(want, value=value, tolerance=np.max(want.tolerance, initial=0.0) + slack, canonical=None)
         return self.decide("visible", found, place) if stage == "parameters" else found
 
@@ -199,8 +200,8 @@ class TracedAnswers(TrainingAnswers):
             raise Impossible
         return double(ranks[place.rank][place.variable.name])
 
-    def after(self, step: int) -> list:
-        return [(self.trained_until(step).values, {})]
+    def after(self, step: int, rank: int = 0) -> tuple[dict, dict]:
+        return self.trained_until(step).values, {}
 
     def trained_until(self, step) -> RankState:
         """Return everything after an update, which begins from what is handed in of before it. Local."""
@@ -213,9 +214,8 @@ class TracedAnswers(TrainingAnswers):
             for (name, part), array in given.items():
                 if array is not None:
                     (begun.values if part == "value" else begun.state[name])[name if part == "value" else part] = array
-            outer, self.replicas = self.replicas, [begun]
-            self._update(step)
-            self._done[step], self.replicas = self.replicas[0], outer
+            self._update(begun, Place(step, 0))
+            self._done[step] = begun
         return self._done[step]
 
     @property

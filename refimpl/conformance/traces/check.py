@@ -5,7 +5,8 @@ import json
 import numpy as np
 
 from refimpl.conformance.case import numbers_of
-from refimpl.conformance.compare import VariableResult, Verdict, note
+from refimpl.conformance.checks import VariableResult, complaint
+from refimpl.conformance.compare import Verdict, note
 from refimpl.conformance.runner import Outcome
 from refimpl.conformance.traces.expect import expected
 from refimpl.conformance.traces.explain import explain
@@ -120,8 +121,7 @@ def _note_unknown(sources, verdicts):
         verdict, (step, m) = next(v for v in verdicts if v.stage == "local"), places[0]
         words = f"microbatch {m} of step {step} has gradients, though it has no examples"
         verdict.status, verdict.why = "failed", verdict.why or words
-        verdict.findings.append(VariableResult("", False, "property", np.inf, np.inf, step, m, words=words,
-                                               code="no-examples"))
+        verdict.findings.append(complaint("", words, step, m, "no-examples"))
 
 
 def _verdict(sources, wanted, stage) -> Verdict:

@@ -3,10 +3,12 @@
 import re
 from dataclasses import replace
 
-from refimpl.conformance.compare import VariableResult, Verdict
+from refimpl.conformance.checks import VariableResult
+from refimpl.conformance.compare import Verdict
 from refimpl.conformance.diagnose import Diagnosis
+from refimpl.conformance.diagnose.answers import Answers
 from refimpl.conformance.diagnose.localise import localise
-from refimpl.conformance.diagnose.search import Answers, Explanation, search
+from refimpl.conformance.diagnose.search import Explanation, search
 from refimpl.conformance.diagnose.told import told
 from refimpl.conformance.traces.answers import UPDATE, TraceEvidence, case_of
 

@@ -1,0 +1,189 @@
+"""All answers to a case, and what deviations make of them: what they give, what they change, what they contradict."""
+
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
+
+import numpy as np
+
+from refimpl.conformance.case import Rows, numbers_of
+from refimpl.conformance.compare import aligned, differences, right
+from refimpl.conformance.observe import Evidence
+from refimpl.conformance.rules.aggregate import Expected
+from refimpl.conformance.rules.bounds import alike
+from refimpl.conformance.space.deliveries import OnGrid
+from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, Scope
+
+OF_ROUNDING = {"order=any"}
+"""Deviations that may explain answers which are right but for rounding."""
+NOTHING = Deviation("", "")
+"""No deviation, but judged with the tolerance of one."""
+
+
+@dataclass
+class Observed:
+    """One answer: of one variable, on one rank (None: of all owners), after one step."""
+
+    place: Place
+    value: object
+    wanted: Expected
+    right: bool
+
+
+class Answers:
+    """All answers to one case, and which of them are right.
+
+    before: the right ones of the variable and rank of the first wrong one, up to it: what deviates sooner, and is not
+    forgotten, explains nothing.  memos: inputs of machines -> what they keep, of other cases, too.
+    """
+
+    def __init__(self, evidence: Evidence, memos: dict | None = None):
+        self.evidence, self.case, self.function = evidence, evidence.case, evidence.function
+        self.seen = [Observed(place, value, want, right(value, want)) for place, value, want in evidence.seen()]
+        self.wrong = [one for one in self.seen if not one.right]
+        self.before = [one for one in self.seen if one.right and self.wrong and evidence.machine.remembers
+                       and replace(one.place, step=self.wrong[0].place.step) == self.wrong[0].place]
+        self.base: Machine | None = None
+        self.base = self._machine((NOTHING,))
+        self.base.memo = ({} if memos is None else memos).setdefault(self.base.inputs, self.base.memo)
+        self.rounded = bool(self.wrong) and all(_agrees(one, self.base) for one in self.wrong)
+        self.blank = all(map(_blank, self.wrong))
+        for known in ("concerns", "alone", "signature", "_agreeing", "_otherwise", "moved_by", "steps_given"):
+            setattr(self, known, cache(getattr(self, known)))  # as long as these answers live
+        self._machine = lru_cache(2)(self._machine)
+
+    def concerns(self, deviation) -> bool:
+        """Return whether a deviation can change the case. Local."""
+        return deviation.concerns(self.case)
+
+    def alone(self, deviation) -> Expected | None:
+        """Return what a machine with one deviation gives for the first wrong answer; None: nothing. Local."""
+        return self._first((deviation,))
+
+    def _first(self, deviations) -> Expected | None:
+        try:
+            return self._machine(deviations).answer(self.wrong[0].place)
+        except Impossible:
+            return None
+
+    @cached_property
+    def were_right(self) -> list[Observed]:
+        """The wrong answers as they should be."""
+        return [replace(one, value=self.base.answer(one.place).value, right=True) for one in self.wrong]
+
+    @cached_property
+    def right_numbers(self) -> tuple:
+        """Of the first wrong answer (which elements are wrong, their rows' ids or None, what is right there)."""
+        _, _, bad, ids = differences(self.wrong[0].value, self.base.answer(self.wrong[0].place))
+        return bad, ids, _numbers(self.were_right[0].value, bad, ids)
+
+    def signature(self, deviation) -> tuple:
+        """Return, of the wrong elements of the first wrong answer, which a deviation changes and which it gives. Local.
+        """
+        (bad, ids, plain), one, want = self.right_numbers, self.wrong[0], self.alone(deviation)
+        if want is None:
+            return np.zeros(plain.shape, bool), np.zeros(plain.shape, bool)
+        tolerance = want.tolerance if ids is None else Rows(want.value.ids, want.tolerance)
+        value, tolerance, found = (_numbers(part, bad, ids) for part in (want.value, tolerance, one.value))
+        fits = alike(value, found) | (np.abs(value - found) <= tolerance)
+        return ~alike(value, plain) | fits, fits
+
+    def _ruled_out(self, deviations) -> bool:
+        """Return whether deviations cannot give the first wrong answer, by what each does to it by itself.
+
+        On some ranks alone a deviation changes no element that it does not change on all. Of two one gives what the
+        other does not change. Where gradients are clipped, each element depends on all, and nothing is ruled out.
+        """
+        if self.case.settings.get("task", {}).get("clip") is not None:
+            return False
+        if len(deviations) == 1:
+            return bool(deviations[0].whole) and not self.signature(deviations[0].whole)[0].all()
+        (changed, given), (changed_too, given_too) = map(self.signature, deviations)
+        return not (changed & changed_too | given & ~changed_too | given_too & ~changed).all()
+
+    def begins(self, deviations) -> bool:
+        """Return whether a machine with these deviations gives the first wrong answer and the right ones before it."""
+        return self._agreeing(tuple(filter(self.concerns, deviations))) is not None
+
+    def agreeing(self, deviations) -> list[bool] | None:
+        """Return for each answer whether a machine with these deviations gives it; None unless it gives all wrong ones.
+
+        If the wrong answers differ only by rounding, only deviations of rounding may explain them; nothing explains
+        what is NaN wherever it is wrong: too much gives that.
+        """
+        return self._agreeing(tuple(filter(self.concerns, deviations))) or None
+
+    def _agreeing(self, deviations) -> list[bool] | None:
+        """Return None unless it ``begins``, [] unless it gives all wrong ones."""
+        if not deviations or self.blank or self.rounded and not {d.code for d in deviations} <= OF_ROUNDING:
+            return None
+        if self._ruled_out(deviations):
+            return None
+        single = len(deviations) == 1 and not deviations[0].whole
+        want = self.alone(*deviations) if single else self._first(deviations)
+        if want is None or not _fits(self.wrong[0], want):
+            return None
+        machine = self._machine(deviations)
+        if not all(_agrees(one, machine) for one in self.before):
+            return None
+        if not all(_agrees(one, machine) for one in self.wrong[1:]):
+            return []
+        return [not one.right or _agrees(one, machine) for one in self.seen]
+
+    def moved_by(self, deviation) -> bool:
+        """Return whether a deviation changes a wrong answer at all: else it is no part of what explains them. Local."""
+        if not self.concerns(deviation):
+            return False
+        want, (first, *others) = self.alone(deviation), self.were_right
+        if want is not None and not _fits(first, want):
+            return True
+        machine = self._machine((deviation,))
+        return not all(_agrees(one, machine) for one in others)
+
+    def steps_given(self, deviations) -> int:
+        """Return in how many steps a machine with these deviations gives every answer."""
+        machine, steps = self._machine(deviations), {one.place.step for one in self.seen}
+        return len(steps - {one.place.step for one in self.seen if not _agrees(one, machine)})
+
+    def contradicts(self, deviations, scope: Scope) -> bool:
+        """Return whether a right answer is otherwise to a machine that deviates so, within a scope."""
+        return any(map(scope.hits, self._otherwise(tuple(filter(self.concerns, deviations)))))
+
+    def _otherwise(self, deviations) -> list[Place]:
+        machine = deviations and self._machine(deviations)
+        return [one.place for one in self.seen if machine and one.right and not _agrees(one, machine)]
+
+    def _machine(self, deviations) -> Machine:
+        machine = self.evidence.machine(self.case, self.evidence.semantics, deviations)
+        machine.base = self.base or machine
+        return machine
+
+
+def _blank(one: Observed) -> bool:
+    """Return whether an answer is NaN wherever it is wrong."""
+    _, _, bad, ids = differences(one.value, one.wanted)
+    return bool(np.isnan(np.asarray(aligned(one.value, ids), np.float64)[bad]).all())
+
+
+def _agrees(one: Observed, machine) -> bool:
+    """Return whether a machine gives an answer; one that has nothing to deviate in gives the right one."""
+    try:
+        return _fits(one, machine.answer(one.place))
+    except Impossible:
+        return one.right
+
+
+def _fits(one: Observed, want: Expected) -> bool:
+    rows = isinstance(one.value, Rows)
+    if numbers_of(one.value).shape[rows:] != numbers_of(want.value).shape[rows:]:
+        return False
+    if isinstance(want, OnGrid) and not np.array_equal(numbers := numbers_of(one.value), want.cast(numbers)):
+        return False
+    return right(one.value, want)
+
+
+def _numbers(part, which, ids) -> np.ndarray:
+    """Return some elements of an array, or of the rows of Rows that have these ids; 0 where there is no such row."""
+    if isinstance(part, Rows):
+        known = np.isin(part.ids, ids)
+        part = aligned(Rows(part.ids[known], part.rows[known]), ids)
+    return np.broadcast_to(np.asarray(part, np.float64), which.shape)[which]
