@@ -15,9 +15,9 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 6408,
-    "models": 6191,
+    "models": 6221,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2684,
+    "refimpl/cli": 2692,
     "refimpl/collectives": 4898,
     "refimpl/conformance": 9232,
     "refimpl/enclosure": 1066,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1955,
     "refimpl/training": 8120,
     "refimpl/transport": 4223,
-    "tests": 47575,
+    "tests": 47602,
 }
 
 

@@ -44,7 +44,7 @@ class BlockSolver(Solver):
         while True:
             (least, first), (most, last) = self._nearest(self.options.block)
             up, low = np.min(least, initial=np.inf), -np.min(most, initial=np.inf)  # perhaps none can grow, or shrink
-            if low - up <= 2 * self.options.tolerance:
+            if self._closed(up, low):
                 return
             self._eliminate(up, low)
             kept = np.concatenate([first[least < low], last[-most > up], kept])

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from kernels.svm import fast
-from kernels.svm.definition import KINDS, KernelFunction
+from kernels.svm.definition import KINDS, KernelFunction, power
 from models.svm.blocks import BlockSolver
 from models.svm.solver import ELIMINATIONS, SELECTIONS, Solver, SvmOptions
 from models.svm.storage import dense, stored
@@ -128,3 +128,19 @@ def check(rows, labels, kernel: KernelFunction, options: SvmOptions):
                                ("elimination", options.elimination, ELIMINATIONS)):
         if value not in known:
             raise ValueError(f"the {name} {value!r} is none of {', '.join(known)}")
+    _check_sums(rows, kernel, options.c)
+
+
+def _check_sums(rows, kernel, c):
+    """Raise ValueError if sums of weights times kernel values could overflow. The largest is K of a sample with itself.
+    """
+    if kernel.kind == "gaussian":
+        return
+    with np.errstate(over="ignore"):
+        squares = rows.multiply(rows).sum(axis=1) if issparse(rows) else np.einsum("ij,ij->i", rows, rows)
+        largest = squares if kernel.kind == "linear" else power(
+            kernel.gamma * squares + abs(kernel.constant), int(kernel.degree))
+        sums = len(largest) * c * largest
+    if not np.isfinite(sums).all():
+        raise ValueError(f"K of sample {int(np.isinf(sums).argmax())} with itself is too large to be added up: scale "
+                         "the features, for example to mean 0 and variance 1")

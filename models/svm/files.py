@@ -2,7 +2,6 @@
 
 import json
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -10,19 +9,21 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from kernels.svm.definition import KernelFunction
+from models.data.files import read_text
 from models.svm.classes import PairMachine, SvmClassifier
 
 FORMAT = "refimpl svm 1"
+REMEDY = "give a file with lines LABEL FEATURE:VALUE …, or a set that svm train --help names"
 
 
 def read_libsvm(path, width: int | None = None):
     """Return (rows, labels) of a file. A line is a sample: "LABEL FEATURE:VALUE …", with rising features, from 1 on.
 
     rows: (n, width) float64, CSR; a missing feature is 0.  labels: (n,) int64.  width: None: the largest feature.
-    Local. Raises ValueError, which names file and line, for an invalid line; OSError if the file cannot be read.
+    Local. Raises ValueError, which names file and line, for an invalid line; DataError if the file cannot be read.
     """
     labels, places, values = [], [], []
-    for number, line in enumerate(Path(path).read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(path, REMEDY).splitlines(), 1):
         words = line.partition("#")[0].split()
         if not words:
             continue
@@ -67,7 +68,10 @@ def save_classifier(path, classifier: SvmClassifier):
                        f"{number}/starts": found.indptr, f"{number}/width": np.array(found.shape[1:])}
         else:
             arrays[f"{number}/vectors"] = np.ascontiguousarray(machine.vectors)
-    save_file(arrays, path, {"format": FORMAT, "kernel": json.dumps(classifier.kernel._asdict())})
+    try:
+        save_file(arrays, path, {"format": FORMAT, "kernel": json.dumps(classifier.kernel._asdict())})
+    except SafetensorError as problem:
+        raise OSError(f"{path} cannot be written: {problem}") from problem
 
 
 def load_classifier(path) -> SvmClassifier:

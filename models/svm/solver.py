@@ -85,6 +85,8 @@ BLOCK_ROWS = 5
 AHEAD = 4
 """The number of samples at each end whose rows are computed together with a missing one. They will be needed soon, and
 features are read from memory once for all of them."""
+LIMIT = 10_000_000
+"""A training of more iterations than this, and than 100 times the samples, is given up, as libsvm does."""
 NO_SLOTS = np.empty(0, np.int64)
 
 
@@ -137,7 +139,7 @@ class Solver:
         self.eliminates, self.gains = options.elimination != "none", np.empty(len(self.samples))
         self.ahead, self.last_elimination = min(AHEAD, capacity // 8), 0
         self.period = options.period or max(1000, len(labels) // 2)  # an elimination moves columns of all kept rows
-        self.whole, self.repeated = Stopwatch(), 0
+        self.whole, self.repeated, self.limit = Stopwatch(), 0, max(LIMIT, 100 * len(labels))
 
     @property
     def evaluations(self) -> int:
@@ -163,7 +165,7 @@ class Solver:
     def _descend(self):
         while True:
             up, i, low, j = self._ends()
-            if low - up <= 2 * self.options.tolerance:
+            if self._closed(up, low):
                 return
             self._eliminate(up, low)
             self._need([i])
@@ -171,6 +173,14 @@ class Solver:
                 low, j = self._partner(up, i)
             self._need([j])
             self._improve(up, i, low, j)
+
+    def _closed(self, up, low):
+        """Whether the gap is closed. Raises ValueError, on all ranks, if it does not close."""
+        if self.iterations >= self.limit and low - up > 2 * self.options.tolerance:
+            raise ValueError(f"the gap is still {low - up:.3g} after {self.iterations:,} iterations: scale the "
+                             "features, for example to mean 0 and variance 1, or choose a larger "
+                             "tolerance or a smaller C")
+        return low - up <= 2 * self.options.tolerance
 
     def _eliminate(self, up, low):
         """If it is due, eliminate samples that can no longer be an end of the gap."""

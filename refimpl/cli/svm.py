@@ -1,11 +1,12 @@
 """Train a support vector machine on the ranks that mpirun started, plan a training, or predict with a machine."""
 
 import json
+from pathlib import Path
 
 from kernels.svm.definition import KINDS, KernelFunction
 from models.svm.named import SETS
 from models.svm.solver import ELIMINATIONS, SELECTIONS, SvmOptions
-from refimpl.cli.asked.values import nonempty, real, whole
+from refimpl.cli.asked.values import file, nonempty, real, whole
 from refimpl.cli.told.tables import console, table_of
 from refimpl.transport import CollectiveError
 
@@ -17,7 +18,7 @@ def add(parser):
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     train = actions.add_parser("train", help="train on a file or a named set of samples",
                                description="Train on samples; the same bits on any number of ranks.")
-    train.add_argument("--output", metavar="MODEL", type=nonempty, help="write the trained machine to this file")
+    train.add_argument("--output", metavar="MODEL", type=file, help="write the trained machine to this file")
     plan = actions.add_parser("plan", help="what a training will send on any number of ranks",
                               description="Train on one rank, and print how many bytes each of N ranks will send. The "
                                           "ledger of svm train counts the same bytes.")
@@ -80,7 +81,7 @@ def _train(given) -> int:
     from refimpl.svm.ranks import SvmRanks
 
     ranks = SvmRanks.of()
-    rows, labels = ranks.comm.together(lambda: _read(given), (ValueError, OSError))
+    rows, labels = ranks.comm.together(lambda: _begin(given), (ValueError, OSError))
     classifier, solvers = train_classifier(rows, labels, *_settings(given, rows.shape[1]), ranks)
     evaluations, sent = ranks.comm.gather_numbers(
         [sum(solver.evaluations for solver in solvers), ranks.comm.ledger.total()], "the counts").sum(axis=0)
@@ -102,6 +103,13 @@ def _train(given) -> int:
           "{support_vectors:,} support vectors, sha256 {sha256}".format(**told))
     print("dual objective: " + _objectives(told["objectives"]))
     return 0
+
+
+def _begin(given):
+    """Return the samples. Raises ValueError, before anything is computed, if --output has no directory."""
+    if given["output"] and not Path(given["output"]).parent.is_dir():
+        raise ValueError(f"--output {given['output']}: there is no directory {Path(given['output']).parent}")
+    return _read(given)
 
 
 def _settings(given, width):

@@ -32,13 +32,13 @@ def foretell(rows, labels, kernel, options: SvmOptions, sizes) -> list[Foretold]
     """Return a training on each number of ranks. Local. Raises ValueError as ``models.svm.classes.check`` does.
 
     Weights do not depend on the number of ranks, and neither do rounds, if the caches hold as many rows. So one
-    training is run for one rank, and one for all larger numbers of ranks with the same capacity.
+    training is run for all numbers of ranks with the same capacity; one more for one rank if there are blocks.
     """
     packing, classes = VectorPacking(rows), np.unique(labels)
     counts = [int(np.isin(labels, pair).sum()) for pair in combinations(classes, 2)]
     trained, found = {}, []
     for size in sizes:
-        alike = size > 1, *(capacity_of(options, packing, count, size) for count in counts)
+        alike = size > 1 and options.block > 1, *(capacity_of(options, packing, count, size) for count in counts)
         if alike not in trained:
             trained[alike] = train_classifier(rows, labels, kernel, options, OneRank(planned=size))[1]
         solvers = trained[alike]

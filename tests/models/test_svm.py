@@ -136,11 +136,22 @@ def test_three_classes_are_learnt_kept_and_read_again(tmp_path):
     (ROWS, LABELS, GAUSSIAN, {"period": 0}, "the period is 0"),
     (ROWS, LABELS, GAUSSIAN, {"block": 0}, "the block is 0"),
     (ROWS, LABELS, KernelFunction("sigmoid"), {}, "'sigmoid' is none of gaussian, linear, polynomial"),
+    (ROWS * np.where(np.arange(SAMPLES) == 7, 1e200, 1.0)[:, None], LABELS, KernelFunction("linear"), {},
+     "K of sample 7 with itself is too large"),
+    (ROWS * 1e90, LABELS, KernelFunction("polynomial"), {}, "K of sample 0 with itself is too large"),
     (ROWS, LABELS, GAUSSIAN, {"selection": "third"}, "'third' is none of first, second"),
 ], ids=lambda value: value if isinstance(value, str) else "")
 def test_what_cannot_be_trained_is_refused(rows, labels, kernel, options, says):
     with pytest.raises(ValueError, match=says):
         train_classifier(np.asarray(rows), np.asarray(labels), kernel, SvmOptions(**options))
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_a_gap_that_does_not_close_is_told(block):
+    machine = (BlockSolver if block > 1 else Solver)(ROWS, LABELS, GAUSSIAN, SvmOptions(c=10.0, block=block))
+    machine.limit = 5
+    with pytest.raises(ValueError, match="the gap is still .* after .* iterations: scale the features"):
+        machine.train()
 
 
 def test_libsvms_format(tmp_path):
@@ -161,6 +172,16 @@ def test_what_is_no_sample_is_named(tmp_path, text, says):
     (tmp_path / "samples").write_text(text)
     with pytest.raises(ValueError, match=says):
         read_libsvm(tmp_path / "samples", 3)
+
+
+def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path):
+    (tmp_path / "picture").write_bytes(b"1 1:2\n\xff")
+    with pytest.raises(ValueError, match="picture: byte 6 is not UTF-8 .* give a file with lines LABEL FEATURE:VALUE"):
+        read_libsvm(tmp_path / "picture")
+    with pytest.raises(ValueError, match="nothing: no such file; .* or a set that svm train --help names"):
+        read_libsvm(tmp_path / "nothing")
+    with pytest.raises(OSError, match="machine cannot be written"):
+        save_classifier(tmp_path / "none" / "machine", train_classifier(ROWS, LABELS, GAUSSIAN, SvmOptions())[0])
 
 
 def test_what_is_no_machine_is_named(tmp_path):

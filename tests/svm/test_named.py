@@ -101,6 +101,12 @@ def test_a_file_that_cannot_be_trained_on_is_refused(tmp_path, capsys, text, say
     assert re.search(says, capsys.readouterr().err)
 
 
+def test_a_place_where_no_machine_can_be_written_is_refused_before_the_training(tmp_path, capsys):
+    (tmp_path / "samples").write_text("1 1:2\n2 1:3\n")
+    assert main(["svm", "train", str(tmp_path / "samples"), "--output", str(tmp_path / "none" / "machine")]) == 1
+    assert "none/machine: there is no directory" in capsys.readouterr().err
+
+
 def test_a_file_with_more_features_than_the_machine_is_refused(tmp_path, capsys):
     for name, feature in (("train", 1), ("wide", 2)):
         (tmp_path / name).write_text("".join(f"{n % 2} {feature}:{n}\n" for n in range(6)))
