@@ -1,5 +1,6 @@
 """Exchanges beside the computation: the same bits as in turn, and they do go on at the same time."""
 
+import functools
 import threading
 import time
 
@@ -30,11 +31,10 @@ def machines_of(comm):
     return [in_blocks(comm.size, 1), in_blocks(comm.size, -(-comm.size // 2))]
 
 
-@pytest.fixture(scope="module")
-def one_rank():
-    """(work, microbatches) -> the answer of one rank, in turn."""
-    wanted = [("toy", 7), ("toy", 2), ("lm", 8), ("cnn", 8), ("nmt", 8)]
-    return {key: answer(key[0], "adam", MPI.COMM_SELF, microbatches=key[1], overlap=False) for key in wanted}
+@functools.cache
+def one_rank(work, microbatches):
+    """Return the answer of one rank, in turn."""
+    return answer(work, "adam", MPI.COMM_SELF, microbatches=microbatches, overlap=False)
 
 
 CASES = [*(("toy", 7, settings, 1) for settings in SETTINGS), ("toy", 2, "hybrid", 1), ("toy", 2, "ps", 1),
@@ -52,12 +52,12 @@ def small(monkeypatch):
 
 @pytest.mark.parametrize("work, microbatches, settings, largest", CASES)
 @pytest.mark.thorough("lm-8-hybrid-None", "toy-7-allreduce", "cnn-8-reduce-scatter")
-def test_the_same_bits(comm, one_rank, small, work, microbatches, settings, largest):
+def test_the_same_bits(comm, small, work, microbatches, settings, largest):
     small(largest)
     for machines, overlap in [*((machines, True) for machines in machines_of(comm)), (in_blocks(comm.size, 1), None)]:
         communicator = Communicator(comm, machines=machines)
         found = answer(work, "adam", communicator, microbatches=microbatches, overlap=overlap, **SETTINGS[settings])
-        assert found == one_rank[work, microbatches]
+        assert found == one_rank(work, microbatches)
 
 
 class Slow:
@@ -172,10 +172,10 @@ def test_early_only_dense_gradients_leave_in_buckets(comm, small):
 def test_by_itself_it_overlaps_where_few_ranks_share_a_core(comm, monkeypatch):
     """The last rank's host is the crowded one: all ranks come to one choice. One rank a machine needs no free core."""
     monkeypatch.setattr(overlap_choice, "ranks_on_host", lambda otherwise: 8)
-    for last, crowded in ((8, "thread"), (4, "thread"), (3, "no")):
+    for last, crowded, each in ((8, "thread", (2,)), (4, "thread", (2,)), (3, "no", (1, 2, comm.size))):
         mine = list(range(last if comm.rank == comm.size - 1 else 8))
         monkeypatch.setattr(overlap_choice, "core_numbers", lambda mine=mine: mine)
-        for machines in (in_blocks(comm.size, 1), in_blocks(comm.size, 2), in_blocks(comm.size, comm.size)):
+        for machines in (in_blocks(comm.size, ranks) for ranks in each):
             trainer = make_trainer("toy", "sgd", Communicator(comm, machines), overlap=None, device="cpu")
             way = "no" if len(machines) == 1 else "early" if len(machines) == comm.size else crowded
             assert trainer.overlap == way and bool(trainer.overlap_choice.reason) == (len(machines) > 1)
