@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2692,
     "refimpl/collectives": 4898,
-    "refimpl/conformance": 9232,
+    "refimpl/conformance": 9236,
     "refimpl/enclosure": 1066,
     "refimpl/experiments": 7479,
     "refimpl/gradients": 1226,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1955,
     "refimpl/training": 8120,
     "refimpl/transport": 4223,
-    "tests": 47609,
+    "tests": 47623,
 }
 
 

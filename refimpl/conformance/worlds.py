@@ -35,7 +35,10 @@ class LocalWorld:
 
 
 def run_ranks(size: int, work) -> list:
-    """Return [work(world) of each rank], the ranks being threads. Raises what a rank raises. Local."""
+    """Return [work(world) of each rank], the ranks being threads. Local.
+
+    Raises what a rank raises; LeftAlone only if no rank raises anything else.
+    """
     barrier, boxes = threading.Barrier(size), ([None] * size, [None] * size)
 
     def run(rank):
@@ -46,4 +49,8 @@ def run_ranks(size: int, work) -> list:
             raise
 
     with ThreadPoolExecutor(size) as threads:
-        return list(threads.map(run, range(size)))
+        ends = [threads.submit(run, rank) for rank in range(size)]
+    wrong = [end.exception() for end in ends if end.exception()]
+    if wrong:
+        raise min(wrong, key=lambda problem: isinstance(problem, LeftAlone))
+    return [end.result() for end in ends]

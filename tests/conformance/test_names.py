@@ -217,6 +217,11 @@ class DecayedTwice(EVERY["adamw"]):
         return p - rate * decay * p, EVERY["sgd"].decayed(EVERY["adam"](), p, g, rate, decay)[1]
 
 
+class ByDampening(EVERY["dampened"]):
+    def dampened(self, g, t):
+        return g if t == 1 else self.dampening * g
+
+
 def _formula(name, kind):
     return planted(formula=lambda self, right, task, v: kind(**task.options) if task.optimizer == name
                    else right(task, v))
@@ -241,6 +246,7 @@ PLANTED = (
     ("padding-added", PaddedRows, "rows/"),
     ("divided-by-holders", HoldersMean, "dense/"),
     ("absent-gradient", NoneIsNoGradient, "dense/"),
+    ("dampened-dampened", _formula("dampened", ByDampening), "update/"),
     ("nesterov-momentum", _formula("nesterov", EVERY["momentum"]), "update/"),
     ("nesterov-ahead-twice", _formula("nesterov", AheadTwice), "update/"),
     ("adamw-decayed-after", _formula("adamw", DecayedLast), "update/"),

@@ -122,6 +122,14 @@ def test_what_has_a_name_gets_none(written):
     assert written("sums", code, "--only", "dense/p").read_text() == "# every failure has a name\n"
 
 
+def test_an_error_is_raised_by_the_rank_that_has_it(written):
+    code = LAST_COLUMN.replace("        return {n: a", "        if self.world.rank == 1:\n            raise OSError('mine')\n"
+                               "        return {n: a")
+    file = written("raises", code, "--only", "dense/one")
+    said = subprocess.run([sys.executable, file], capture_output=True, text=True).stderr
+    assert said.splitlines()[-1] == "OSError: mine"
+
+
 @pytest.mark.parametrize("code, words", [
     (GUIDE.replace("comm.allreduce(arrays[name])", "abs(comm.allreduce(arrays[name]) - 7)"), r"rank 0: \S+\[0.*\] is .*, expected "),
     (GUIDE.replace("return {name: comm", "return {}[comm.rank] or {name: comm"), "KeyError: 0")])

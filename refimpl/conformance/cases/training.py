@@ -12,7 +12,7 @@ VARIABLES = (CaseVariable("weight", (2, 3)), CaseVariable("table", (10, 3), True
 REMAINDERS = (CaseVariable("weight", (11,)), *(CaseVariable(name, (11, 3), True) for name in ("table", "items")))
 RATES = {"sgd": 0.25, "momentum": 0.125, "adagrad": 0.5, "adam": 0.0625}
 MORE = {"nesterov": ("nesterov", {"mu": 0.75}, (), VARIABLES),
-        "dampened": ("dampened", {"mu": 0.75, "dampening": 0.5}, (), VARIABLES),
+        "dampened": ("dampened", {"mu": 0.75, "dampening": 0.375}, (), VARIABLES),
         "weight-decay": ("momentum", {"mu": 0.75, "decay": 0.125}, ("weight-decay",), VARIABLES[:1]),
         "row-decay": ("momentum", {"mu": 0.75, "decay": 0.125}, ("row-decay",), VARIABLES),
         "adamw": ("adamw", {"beta1": 0.75, "beta2": 0.96875, "epsilon": 1e-8, "decay": 0.5}, (), VARIABLES[:1])}

@@ -54,8 +54,5 @@ def of_property(evidence, verdict):
     """A check of all answers together knows what it found; answers of a wrong form say so."""
     for finding in verdict.findings:
         if not finding.ok and finding.comparison == "property":
-            step, known = finding.step or 0, evidence.wanted and not finding.code
-            shown = known and finding.variable in evidence.wanted[step]
-            return Diagnosis(finding.code or "wrong-form", finding.words, "", not finding.code,
-                             (verdict.case, step, finding.variable, finding.rank) if shown else ())
+            return Diagnosis(finding.code or "wrong-form", finding.words, vague=not finding.code)
     return None
