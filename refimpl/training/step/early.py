@@ -56,7 +56,7 @@ class EarlyStep(SequentialStep):
         try:
             yield from super().sums(error)
         except CollectiveError:
-            for exchange in self.under_way:
+            for exchange in self.parameters.exchanges:  # all ranks in one order: in another they wait for each other
                 exchange.finish()
             raise
 

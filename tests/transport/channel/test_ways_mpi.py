@@ -141,6 +141,9 @@ def test_a_tensor_comes_after_five_idle_seconds(comm, ring, way):
 @pytest.mark.parametrize("seconds", [0.5, pytest.param(2.0, marks=pytest.mark.thorough)])
 def test_nobody_waits_for_a_reader_that_does_not_call_mpi(comm, ring, seconds):
     channel, mine, left = ring(SharedChannel, (1 << 17,))
+    channel.put_signal(mine, np.zeros(1 << 17))  # what is compiled, is compiled now
+    channel.wait_signal(left)
+    channel.release(left)
     comm.Barrier()
     if comm.rank:
         time.sleep(seconds)
