@@ -96,7 +96,7 @@ def sentences(found: dict[str, Counted]) -> list[str]:
         "over a sequential program.",
         f"In blocks a training has {rounds:.0f} times fewer rounds than in pairs.",
         "Foretold, a training is fastest on: " + ", ".join(
-            f"{plan.ranks:,} ranks ({label})" for label, plan in fastest.items())
+            f"{plan.ranks:,} rank{'s' * (plan.ranks > 1)} ({label})" for label, plan in fastest.items())
         + ". On more ranks, messages take longer than the computation: every rank tells all others its candidates.",
         f"Assumed: {RATE * 8 / 1e9:.0f} Gbit/s a rank, {LATENCY * 1e6:.0f} us until a message arrives, "
         f"{MESSAGE * 1e6:.0f} us of a rank's time for each. Rounds and bytes are exact; seconds are not measured.",

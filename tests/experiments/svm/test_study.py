@@ -36,6 +36,7 @@ def test_what_is_said_comes_from_the_counts():
     found = finding("letter", 100, work)
     assert "Elimination alone saves 85% of the evaluations (multi, every 500)" in found.sentences[0]
     assert f"{OURS}, 20.0 times fewer" in found.sentences[1] and "10 times fewer rounds" in found.sentences[2]
+    assert found.sentences[3].startswith("Foretold, a training is fastest on: 4 ranks (first order), ")
     assert [row[2] for row in found.tables[0].rows if row[0] == BASE] == ["1.0"]
 
 
