@@ -8,7 +8,7 @@ so that no rank waits for it; then all agree to stop.
 """
 
 from refimpl.training.step.sequential import SequentialStep
-from refimpl.transport import CollectiveError
+from refimpl.transport import Aborted, CollectiveError, SilentPeer
 
 
 class EarlyStep(SequentialStep):
@@ -55,7 +55,9 @@ class EarlyStep(SequentialStep):
         self._leave(exchange for exchange in self.parameters.exchanges if exchange not in self.under_way)
         try:
             yield from super().sums(error)
-        except CollectiveError:
+        except CollectiveError as problem:
+            if isinstance(problem, (SilentPeer, Aborted)):
+                raise  # a rank takes no part any more: what is under way stays so
             for exchange in self.parameters.exchanges:  # all ranks in one order: in another they wait for each other
                 exchange.finish()
             raise
