@@ -118,6 +118,21 @@ def test_an_exchange_that_fails(comm, architecture, names, method, each, overlap
         fails(comm, trainer.train_step, "KeyError: 'the cable'")
 
 
+@pytest.mark.ranks(3)
+def test_early_an_error_in_the_middle_of_a_sum(comm):
+    """Its next message is never sent, as when a signal comes there: nobody waits for that message."""
+    trainer = trainer_of(comm.Dup(), Announcing(), None)
+    if last(comm):
+        exchange = trainer.parameters.exchange_of["weight"]
+
+        def stopped():
+            exchange.allreduce.under_way.under_way.clear()
+            raise KeyError("the cable")
+
+        exchange.advance = stopped
+    fails(comm, trainer.train_step, "KeyError: 'the cable'")
+
+
 def test_the_update_that_fails(comm, monkeypatch):
     trainer = trainer_of(comm.Dup(), Announcing())
     if last(comm):

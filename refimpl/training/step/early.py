@@ -15,24 +15,24 @@ class EarlyStep(SequentialStep):
     """One step's exchanges. Local to make; all ranks ``begin`` it and take its ``sums`` together. See SequentialStep.
 
     taken: the gradients of the microbatch at hand that were ready.  under_way: exchanges whose sums have begun.
+    moving: whether messages are begun right now. An error met then may have left a sum without its next message.
     """
 
     def __init__(self, parameters, needs, wanted, timeline):
         super().__init__(parameters, needs, wanted, timeline)
         self.last, self.taken, self.under_way, self.sums_kept = max(needs, default=None), {}, [], []
+        self.moving = False
 
     def ready(self, leaf: int, gradients):
         """Take gradients that are ready before the others: an exchange takes its own when all are there. Collective."""
         exchange_of = self.parameters.exchange_of
         new = {name: gradients[name] for name in gradients if name not in self.taken and name in exchange_of}
         self.taken |= new
-        for exchange in dict.fromkeys(exchange_of[name] for name in new):
-            if all(v.name in self.taken for v in exchange.variables):
-                exchange.add(leaf, {v.name: self.taken[v.name] for v in exchange.variables})
-                if leaf == self.last:
-                    self._leave([exchange])
-        for exchange in self.under_way:
-            exchange.advance()
+        full = [exchange for exchange in dict.fromkeys(exchange_of[name] for name in new)
+                if all(v.name in self.taken for v in exchange.variables)]
+        for exchange in full:
+            exchange.add(leaf, {v.name: self.taken[v.name] for v in exchange.variables})
+        self._leave(full if leaf == self.last else ())
 
     def add(self, leaf, gradients):
         if gradients is not None:
@@ -52,6 +52,8 @@ class EarlyStep(SequentialStep):
         return self.sums_kept
 
     def sums(self, error):
+        if self.moving and error is not None:
+            raise error  # the others would wait for that sum: only an abort message reaches them
         self._leave(exchange for exchange in self.parameters.exchanges if exchange not in self.under_way)
         try:
             yield from super().sums(error)
@@ -63,9 +65,13 @@ class EarlyStep(SequentialStep):
             raise
 
     def _leave(self, exchanges):
-        """Begin the sums of exchanges whose gradients are all there, or never will be."""
+        """Begin sums whose gradients are all there, or never will be; let all go on that are under way."""
+        self.moving = True
         for exchange in exchanges:
             if self.keeps:
                 self.sums_kept.append(exchange.formed())
             exchange.begin()
             self.under_way.append(exchange)
+        for exchange in self.under_way:
+            exchange.advance()
+        self.moving = False
