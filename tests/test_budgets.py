@@ -18,7 +18,7 @@ BUDGETS = {
     "models": 6221,
     "refimpl/*.py": 194,
     "refimpl/cli": 2692,
-    "refimpl/collectives": 4898,
+    "refimpl/collectives": 4901,
     "refimpl/conformance": 9236,
     "refimpl/enclosure": 1066,
     "refimpl/experiments": 7479,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1955,
     "refimpl/training": 8128,
     "refimpl/transport": 4223,
-    "tests": 47642,
+    "tests": 47656,
 }
 
 

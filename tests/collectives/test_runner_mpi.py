@@ -106,6 +106,20 @@ def test_called_again_it_makes_no_requests_and_forgets_the_oldest(comm, small_pi
     assert len(runner.pipelines) == REMEMBERED
 
 
+def test_trees_and_others_under_way_at_once_share_no_lane(comm):
+    """As on a mesh. Ranks begin the two sums in different orders."""
+    schedules = [make_schedule(name, comm.size, comm.size) for name in (f"canonical-trees:ring-{comm.size}", "direct")]
+    most, given = segments.lanes_of(schedules[0]), [_inputs(schedule, 500, "int64") for schedule in schedules]
+    runners = [ScheduleRunner(schedule, _across(comm), 500, np.empty(0, np.int64), "t", lambda a, b: {"v": b - a}, c)
+               for schedule, c in zip(schedules, (segments.LANES, most))]
+    expected = [sum(slots[0] for slots in every) for every in given]
+    given[1][comm.rank][0] *= 2
+    begun = {number: runners[number].begin(given[number][comm.rank]) for number in (0, 1)[::1 - 2 * (comm.rank % 2)]}
+    for number in (0, 1):
+        begun[number].finish()
+        assert np.array_equal(given[number][comm.rank][0], (number + 1) * expected[number])
+
+
 def test_refuses_what_does_not_fit(comm):
     communicator = Communicator.of(comm)
     uneven = make_schedule("direct", communicator.size, 3 * communicator.size)  # 3 microbatches, two nodes each

@@ -7,11 +7,14 @@ from operator import iadd
 
 from kernels import array_module, is_numpy
 from refimpl.collectives.running.pipeline import Pipeline
-from refimpl.collectives.running.segments import Cut, lanes_of, segments_of, steps_of
+from refimpl.collectives.running.segments import LANES, Cut, lanes_of, segments_of, steps_of
 from refimpl.collectives.schedule import Schedule
 from refimpl.transport import Communicator, Ledger
 
-CHANNELS = 1 << 10  # the first lane of those that are not channel 0's: no other message bears its tag
+CHANNELS, TREES = 1 << 10, 1 << 13
+"""The first lanes of those that are not channel 0's: no other message bears their tags. Trees have more lanes, and
+their own first: else channels of both kinds would share lanes, as on a mesh, where cut layers are not summed by trees.
+"""
 REMEMBERED = 8  # tuples of arrays whose requests are kept
 
 
@@ -39,7 +42,7 @@ class ScheduleRunner:
         self.cut = Cut(schedule.bounds(elements), segments)
         most = lanes_of(schedule)
         self.lanes = min(most, self.cut.segments)
-        self.first_lane = CHANNELS + channel * most if channel and is_numpy(like) else 0
+        self.first_lane = ((CHANNELS if most == LANES else TREES) + channel * most) * bool(channel and is_numpy(like))
         self.rooms, self.scratch = self._make_scratch(like)
         self.counted = count_transfers(schedule, self.rounds, comm, elements, self.dtype.itemsize, phase, attribute)
         self.pipelines: OrderedDict[tuple, tuple] = OrderedDict()  # addresses -> (Pipeline, the arrays: kept alive)
