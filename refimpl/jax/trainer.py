@@ -10,6 +10,8 @@
 
 import copy
 import hashlib
+import operator
+from contextlib import contextmanager
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +51,7 @@ class JaxTrainer(OwnLoop):
         super().__init__(model, [] if optimizer is None else [optimizer], options, comm, {
             name: dict(OPTIMIZERS[row_step(links, 0)[0]].state) for name, links in self.links.items()})
         self.optimizer, self.microbatches, self.params, self.opt_state, self.traced = optimizer, None, None, None, None
+        self.shown: list = []  # the leaves of params, which a user may look at only
         self.names = jax.tree.leaves(model.trained({name: name for name in self.dense}))
         if optimizer is not None:
             self.update = jax.jit(self._updated)
@@ -82,11 +85,16 @@ class JaxTrainer(OwnLoop):
                                      "has just returned, as it is: to change it, give Trainer a transformation of "
                                      "optax")
                 self.params = None
+            elif _form(gradient) != _form(self.found):
+                raise ValueError("step takes the gradient that trainer.value_and_grad(batch) has returned beside the "
+                                 "loss, or a tree of its form and shapes: this is "
+                                 f"{jax.tree.map(jnp.shape, gradient)!r:.200}")
             self._move(lambda: self._update(gradient, more))
 
     def gather(self):
         """Return all values as ``model.load`` does, with whole tables, on every rank. Collective."""
         with self._at_work() as base:
+            self._meet("gather()", alike=True)
             whole = {v.name: base.parameters.collect(v.name, None, True, "learned") for v in self.model.variables}
             base.comm.settle()
             return self.model.learned({name: to_numpy(value).copy() for name, value in whole.items()})
@@ -153,6 +161,19 @@ class JaxTrainer(OwnLoop):
             self.params = self.model.trained({name: jnp.array(values[name]) for name in self.dense})
         if self.optimizers and self.opt_state is None:
             self.opt_state = self.optimizer.init(self.params)
+        self.shown = jax.tree.leaves(self.params)
+
+    @contextmanager
+    def _at_work(self):
+        with super()._at_work() as base:
+            now = jax.tree.leaves(self.params)
+            if self.shown and (len(now) != len(self.shown) or any(map(operator.is_not, now, self.shown))):
+                raise ValueError("trainer.params was changed outside of the training, which keeps the values: call "
+                                 "trainer.step(gradient); load others by trainer.load_state_dict")
+            if self.optimizers and self.optimizer is not self.optimizers[0]:
+                raise ValueError("trainer.optimizer was replaced, and the update of the first one is compiled: make "
+                                 "another Trainer, or change numbers of optax.inject_hyperparams in trainer.opt_state")
+            yield base
 
     def _said(self):
         text = self.traced.lower().as_text() if self.traced else str(jax.tree.structure(self.opt_state))
@@ -163,9 +184,14 @@ class JaxTrainer(OwnLoop):
         return jax.tree.map(lambda leaf: leaf, self.opt_state)  # the user may change its dicts
 
     def _load_states(self, states):
-        if jax.tree.structure(states) != jax.tree.structure(self.opt_state):
+        if _form(states) != _form(self.opt_state):
             raise ValueError("the state is that of another transformation of optax: make the Trainer with the same one")
         self.opt_state, self.params = states, None
+
+
+def _form(tree) -> tuple:
+    """Return the structure of a tree, and its arrays' shapes. Local."""
+    return jax.tree.structure(tree), [jnp.shape(leaf) for leaf in jax.tree.leaves(tree)]
 
 
 def _row_links(model, rows) -> dict:

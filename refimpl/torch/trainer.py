@@ -69,10 +69,11 @@ class TorchTrainer(OwnLoop):
             if not self.ready or not self.optimizers:
                 raise ValueError("clip_grad_norm_ comes between backward(loss) and step(), with an optimizer of "
                                  "torch.optim; with one of ours say Options(clip_norm=...)")
-            norm = self.metrics["gradient_norm"]
-            self.scale = min(1.0, max_norm / (norm + 1e-6))
+            norm = self.metrics["gradient_norm"] * self.scale  # it may have been called before
+            factor = min(1.0, max_norm / (norm + 1e-6))
+            self.scale *= factor
             for name in self._pieces():
-                self.bound.own[name].grad.mul_(self.scale)
+                self.bound.own[name].grad.mul_(factor)
         return torch.tensor(norm, dtype=torch.float64)
 
     def step(self):
@@ -88,12 +89,22 @@ class TorchTrainer(OwnLoop):
         for parameter in self.bound.own.values():
             parameter.grad = None
 
+    def evaluate(self, loader) -> dict:
+        """Return {"loss", "count", ...} over all examples of a loader; gradients stay for ``step``. Collective."""
+        kept = {name: parameter.grad for name, parameter in self.bound.own.items()}
+        try:
+            return super().evaluate(loader)
+        finally:
+            for name, gradient in kept.items():
+                self.bound.own[name].grad = gradient
+
     def gather(self) -> torch.nn.Module:
         """Put whole tables into the module, on every rank; return it. Collective.
 
         For ``torch.save`` or a forward pass. Its dense parameters have the training's values after each step.
         """
         with self._at_work() as base:
+            self._meet("gather()", alike=True)
             hand_back(base.parameters, self.model)
             while self.hooks:
                 self.hooks.pop().remove()
@@ -154,6 +165,11 @@ class TorchTrainer(OwnLoop):
         return [copy.deepcopy(optimizer.state_dict()) for optimizer in self.optimizers]
 
     def _load_states(self, states):
+        def form(states):
+            return [[group.keys() for group in state["param_groups"]] for state in states]
+
+        if form(states) != form(self._states()):
+            raise ValueError("the state is that of other optimizers of torch.optim: make the Trainer with the same")
         for optimizer, theirs in zip(self.optimizers, states, strict=True):
             optimizer.load_state_dict(copy.deepcopy(theirs))
 

@@ -8,6 +8,7 @@
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -91,11 +92,15 @@ class OwnLoop:
     def evaluate(self, loader) -> dict:
         """Return {"loss", "count", ...} over all examples of such data. Collective."""
         with self._at_work() as base:
-            return evaluate(base, self._data(loader))
+            self._meet("evaluate(data)", alike=True)
+            data = self._data(loader)
+            agree_on(base.comm, {"data": data.fingerprint})
+            return evaluate(base, data)
 
     def state_dict(self) -> dict:
         """Return all that ``load_state_dict`` needs, on any number of ranks. Collective."""
         with self._at_work() as base:
+            self._meet("state_dict()", alike=True)
             whole = {key_of_array(*array): base.parameters.collect(*array, True, "checkpoint")
                      for array in self._arrays()}
             base.comm.settle()
@@ -109,20 +114,49 @@ class OwnLoop:
             self.later = state
             return
         with self._at_work() as base:
+            self._meet("load_state_dict(state)")
             keys = {key_of_array(*array): array for array in self._arrays()}
-            if not isinstance(state, dict) or state.get("values", {}).keys() != keys.keys():
-                raise ValueError("this is no state_dict of a Trainer of this model and these optimizers: give a "
-                                 "model's own values to the model before the Trainer is made")
-            arrays = {key: np.asarray(value) for key, value in state["values"].items()}
-            agree_on(base.comm, {"the state to load": sha256_of(arrays, "")})
+            arrays = self._checked(state, keys)
+            agree_on(base.comm, {"the state to load": sha256_of(arrays, ""), "its updates": int(state["updates"]),
+                                 "its epochs": list(map(int, state["epochs"]))})
             for key, array in keys.items():
                 base.parameters.place(*array, arrays[key])
             self._load_states(state["optimizers"])
             self.updates, self.begun = int(state["updates"]), list(map(int, state["epochs"]))
             for entry in self.data.values():
-                entry[2] = self.begun.pop(0)
+                entry[2] = self.begun.pop(0) if self.begun else 0
             self.zero_grad()
             self._show()
+
+    def _checked(self, state, keys) -> dict:
+        """Return the arrays of a state, key -> array. Raises ValueError for the state of another training. Local."""
+        parts, found = {"values", "optimizers", "updates", "epochs"}, ""
+        if not isinstance(state, dict) or not parts <= state.keys() or state["values"].keys() != keys.keys():
+            found = "its names differ"
+        else:
+            arrays, shapes = {}, {v.name: v.shape for v in self.model.variables}
+            for key, (name, _) in keys.items():
+                arrays[key] = np.asarray(state["values"][key])
+                if arrays[key].shape != tuple(shapes[name]):
+                    found = f"{key} has shape {arrays[key].shape}, and here {tuple(shapes[name])}"
+        if found:
+            raise ValueError(f"this is no state_dict of a Trainer of this model and these optimizers ({found}): give a "
+                             "model's own values to the model before the Trainer is made")
+        return arrays
+
+    def _meet(self, call: str, *place: int, alike=False):
+        """Raise CollectiveError on every rank unless all make the same call. Collective.
+
+        place: of a batch, its number and that of its loader.
+        alike: True compares the dense parameters, too, which optimizers on each rank may have moved apart.
+        """
+        comm, mine = self.base.comm, [crc32(call.encode()), self.updates, *place, *[0] * (2 - len(place))]
+        if (everyone := comm.gather_numbers(mine, f"the call of {call}")).max(0).tolist() != everyone.min(0).tolist():
+            agree_on(comm, {"the next call of the loop": call, "the number of steps before it": self.updates,
+                            "the number of the batch, and of its loader": place})
+        if alike and comm.size > 1:
+            values = {name: to_numpy(value) for name, value in self._values().items()}
+            agree_on(comm, {"the hash of the dense parameters": sha256_of(values, "")})
 
     def _kept(self, array):
         """Return a NumPy array as ``state_dict`` has it. Local."""
@@ -136,6 +170,8 @@ class OwnLoop:
             raise ValueError(f"{self.first} comes before step() has used the gradients of another batch: to add "
                              "several, give a larger batch and more microbatches, which a rank computes one after "
                              "another; to drop them, call trainer.zero_grad()")
+        loader = [data is batch.data for _, data, _ in self.data.values()]
+        self._meet(self.first, batch.number, loader.index(True) if True in loader else -1)
         if batch.data is not self.base.data:
             self.base.take(batch.data)
         self.base.step = batch.number
@@ -177,7 +213,7 @@ class OwnLoop:
         self.base = base
         with self._at_work():
             self._show()
-        if self.later:
+        if self.later is not None:
             self.load_state_dict(self.later)
 
     def _take_over(self, base):

@@ -290,7 +290,28 @@ def needs_value(trainer, batch):
     trainer.step(trainer.value_and_grad(next(trainer.shard(data_of(4))))[1])
 
 
+def opened_with(**changes):
+    """Return a function that sets such attributes of a trainer, each by a function of it, and does a step."""
+    def do(trainer, batch):
+        for name, function in changes.items():
+            setattr(trainer, name, function(trainer))
+        trainer.step(trainer.value_and_grad(batch)[1])
+
+    return do
+
+
+def cut(trainer, batch):
+    state = trainer.state_dict()
+    trainer.load_state_dict(state | {"values": {key: value[:1] for key, value in state["values"].items()}})
+
+
 IN_THE_LOOP = [
+    (lambda t, b: t.step(t.value_and_grad(b)), r"step takes the gradient .* a tree of its form .*: this is \(\(\), "),
+    (lambda t, b: t.step(jax.tree.map(lambda leaf: leaf[None], t.value_and_grad(b)[1])), "of its form and shapes"),
+    (opened_with(optimizer=lambda t: ADAM), "trainer.optimizer was replaced, .*: make another Trainer"),
+    (opened_with(params=lambda t: jax.tree.map(jnp.zeros_like, t.params)), "trainer.params was changed outside of the"),
+    (lambda t, b: t.load_state_dict(t.state_dict() | {"optimizers": ADAM.init(t.params)}), "of another transformation"),
+    (cut, r"no state_dict of .*parameter/tags has shape \(1, 4\), and here \(40, 4\)"),
     (lambda t, b: t.step(None), r"step\(gradient\) has no gradient: call trainer.value_and_grad"),
     (lambda t, b: t.value_and_grad(data_of(4).microbatch(0, 0)), "the batch is Batch: give what trainer.shard"),
     (twice, r"value_and_grad\(batch\) comes before step\(\) .* a larger batch and more microbatches"),

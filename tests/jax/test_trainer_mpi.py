@@ -74,3 +74,50 @@ def test_what_one_rank_may_not_do_stops_all(comm):
             if comm.rank == comm.size - 1:
                 trainer.step(None)
             trainer.step(trainer.value_and_grad(batch)[1])
+
+
+def leaves_a_batch_out(trainer, data, last):
+    for number, batch in enumerate(trainer.shard(data)):
+        if not (last and number == 1):
+            trainer.step(trainer.value_and_grad(batch)[1])
+
+
+def leaves_a_step_out(trainer, data, last):
+    for number, batch in enumerate(trainer.shard(data)):
+        _, gradient = trainer.value_and_grad(batch)
+        trainer.zero_grad() if last and number == 1 else trainer.step(gradient)
+
+
+def stops_early(trainer, data, last):
+    for batch in trainer.shard(data):
+        trainer.step(trainer.value_and_grad(batch)[1])
+        if last:
+            break
+    trainer.gather()
+
+
+def changes_its_gradient(trainer, data, last):
+    for batch in trainer.shard(data):
+        trainer.step(jax.tree.map(lambda leaf: leaf * (1 + last), trainer.value_and_grad(batch)[1]))
+    trainer.gather()
+
+
+def judges_by_other_data(trainer, data, last):
+    trainer.shard(data)
+    trainer.evaluate(data_of(size=2 + last))
+
+
+APART = [(leaves_a_batch_out, r"the number of the batch, and of its loader is \[1, 0\] on rank.*, \[2, 0\] on rank"),
+         (leaves_a_step_out, "the number of steps before it is 2 on rank.*, 1 on rank"),
+         (stops_early, r"the next call of the loop is value_and_grad\(batch\) on rank.*, gather\(\) on rank"),
+         (changes_its_gradient, "the hash of the dense parameters is .* on rank.*, .* on rank"),
+         (judges_by_other_data, "data is .* on rank.*, .* on rank")]
+
+
+@pytest.mark.parametrize("do, said", APART)
+def test_ranks_whose_loops_part_are_told(comm, do, said):
+    if comm.size == 1:
+        pytest.skip("one rank agrees with itself")
+    trainer = Trainer(model_of("rated", dense=True), optax.sgd(0.1), comm=comm)
+    with pytest.raises(CollectiveError, match=f"the ranks disagree: .*{said}"):
+        do(trainer, data_of(), comm.rank == comm.size - 1)

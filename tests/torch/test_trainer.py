@@ -268,6 +268,7 @@ IN_THE_LOOP = [
     (lambda t, o, b: t.clip_grad_norm_(1.0), "clip_grad_norm_ comes between backward"),
     (lambda t, o, b: t.load_state_dict(t.model.module.state_dict()), "this is no state_dict of a Trainer"),
     (lambda t, o, b: t.evaluate(TorchData(Items(), 2, 8)), r"2 microbatches: say Trainer\(..., microbatches=2"),
+    (lambda t, o, b: t.load_state_dict(t.state_dict() | {"optimizers": []}), "the state is that of other optimizers of"),
     (lambda t, o, b: t.shard(loader(15)), "the loader's batch_size=15 is not that of 4 microbatches"),
 ]
 
@@ -279,6 +280,30 @@ def test_what_is_refused_in_the_loop(do, said):
     trainer = trainer_of(module, optimizer)
     with pytest.raises((CollectiveError, ValueError), match=said):
         do(trainer, optimizer, next(trainer.shard(loader())))
+
+
+def test_what_comes_between_backward_and_step_drops_no_gradient():
+    """evaluate, state_dict and gather; and a second clipping, which finds the norm of the first."""
+    def learned(between):
+        torch.manual_seed(1)
+        module = Recommender()
+        trainer = trainer_of(module, SGD(module.parameters(), 0.1))
+        for batch in trainer.shard(loader()):
+            trainer.backward(trainer.loss(batch))
+            assert trainer.clip_grad_norm_(0.01) > 0.01
+            between(trainer)
+            trainer.step()
+        return {name: value.clone() for name, value in trainer.gather().state_dict().items()}
+
+    def clip(trainer):
+        assert trainer.clip_grad_norm_(0.01) == pytest.approx(0.01, rel=1e-4)
+
+    wanted = learned(lambda trainer: None)
+    for between in (lambda t: t.evaluate(loader()), lambda t: t.state_dict(), lambda t: t.gather()):
+        found = learned(between)
+        assert all(torch.equal(value, found[name]) for name, value in wanted.items())
+    found = learned(clip)
+    assert all(torch.allclose(value, found[name], rtol=1e-4) for name, value in wanted.items())
 
 
 def test_old_rows_are_not_looked_up_unseen():

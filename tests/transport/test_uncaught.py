@@ -53,3 +53,12 @@ def test_processes_of_torchrun_are_told_to_start_by_mpi(monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "4")
     assert main(["train", "lm", "--preset", "tiny", "--steps", "1", "--no-output"]) == 1
     assert "torchrun has started 4 processes" in (said := capsys.readouterr().err) and "mpirun -n 4 python" in said
+
+
+def test_any_error_of_one_rank_ends_those_that_wait_for_it(tmp_path):
+    (tmp_path / "mine.py").write_text("from refimpl.transport import Communicator\n"
+                                      "comm = Communicator.of(None)\n"
+                                      "if comm.rank == 1:\n    1 / 0\n"
+                                      "comm.meet()\n")
+    job = launch(2, [str(tmp_path / "mine.py")], timeout=100, capture=True)
+    assert job.returncode not in (0, None) and job.stderr.count("ZeroDivisionError") == 1
