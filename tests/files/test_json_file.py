@@ -45,7 +45,7 @@ LINE = {"step": 1, "loss": 2.5, "gradient_norm": 1.0, "learning_rate": 0.1, "exa
 RESULT = {"architecture": "hybrid", "ranks": 2, "steps": 1, "loss": 2.5, "examples_per_second": 10.5,
           "parameters_sha256": "0" * 64, "state_sha256": "1" * 64, "bytes": {"push": 20}, "alpha": {"rows": 0.5},
           "sent_per_step": {"dense": 1.0, "rows": 2.0}, "seconds": {"compute": 0.1}, "partition_search": None,
-          "overlap": False, "shared_memory": True, "run_directory": "x", "perplexity": 4.5}
+          "overlap": "no", "shared_memory": True, "run_directory": "x", "perplexity": 4.5}
 
 
 def plan_in(path):
