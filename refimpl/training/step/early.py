@@ -7,37 +7,31 @@ What is summed is the same, and so is every bit of it. A rank whose computation 
 so that no rank waits for it; then all agree to stop.
 """
 
-from refimpl.training.step.sequential import SequentialStep
+from refimpl.training.step.sequential import ReadyGradients, SequentialStep
 from refimpl.transport import Aborted, CollectiveError, SilentPeer
 
 
 class EarlyStep(SequentialStep):
     """One step's exchanges. Local to make; all ranks ``begin`` it and take its ``sums`` together. See SequentialStep.
 
-    taken: the gradients of the microbatch at hand that were ready.  under_way: exchanges whose sums have begun.
+    under_way: exchanges whose sums have begun.
     moving: whether messages are begun right now. An error met then may have left a sum without its next message.
     """
 
     def __init__(self, parameters, needs, wanted, timeline):
         super().__init__(parameters, needs, wanted, timeline)
-        self.last, self.taken, self.under_way, self.sums_kept = max(needs, default=None), {}, [], []
-        self.moving = False
+        self.last, self.under_way, self.sums_kept = max(needs, default=None), [], []
+        self.gradients, self.moving = ReadyGradients(parameters.exchange_of), False
 
     def ready(self, leaf: int, gradients):
         """Take gradients that are ready before the others: an exchange takes its own when all are there. Collective."""
-        exchange_of = self.parameters.exchange_of
-        new = {name: gradients[name] for name in gradients if name not in self.taken and name in exchange_of}
-        self.taken |= new
-        full = [exchange for exchange in dict.fromkeys(exchange_of[name] for name in new)
-                if all(v.name in self.taken for v in exchange.variables)]
-        for exchange in full:
-            exchange.add(leaf, {v.name: self.taken[v.name] for v in exchange.variables})
+        full = self.gradients.take(leaf, gradients)
         self._leave(full if leaf == self.last else ())
 
     def add(self, leaf, gradients):
         if gradients is not None:
             self.ready(leaf, gradients)
-            self.taken = {}
+            self.gradients.end()
             return
         super().add(leaf, None)
         if leaf == self.last:

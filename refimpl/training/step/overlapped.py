@@ -10,7 +10,7 @@ from functools import partial
 from kernels.arrays import aligned, read_only
 from refimpl.training.step.arriving import Arriving
 from refimpl.training.step.background import Background, Job
-from refimpl.training.step.sequential import ComingRows
+from refimpl.training.step.sequential import ComingRows, ReadyGradients
 
 
 class OverlappedStep:
@@ -26,7 +26,7 @@ class OverlappedStep:
     def __init__(self, parameters, needs, wanted, timeline, streams):
         self.exchanges, self.exchange_of, self.timeline = parameters.exchanges, parameters.exchange_of, timeline
         self.last, self.streams = max(needs, default=None), streams
-        self.taken: dict = {}  # the gradients of the microbatch at hand that were ready
+        self.gradients = ReadyGradients(self.exchange_of)
         self.coming = ComingRows(parameters, needs, wanted)
         self.pulls = {(number, exchange): Job(partial(self._pull, exchange, number))
                       for number in range(parameters.plan.pull_rounds) for exchange in reversed(self.exchanges)
@@ -66,12 +66,7 @@ class OverlappedStep:
 
     def ready(self, leaf: int, gradients):
         """Take gradients that are ready before the others: an exchange takes its own when all are there. Local."""
-        new = {name: gradients[name] for name in gradients if name not in self.taken and name in self.exchange_of}
-        self.taken |= new
-        full = [exchange for exchange in dict.fromkeys(self.exchange_of[name] for name in new)
-                if all(v.name in self.taken for v in exchange.variables)]
-        for exchange in full:
-            exchange.add(leaf, {v.name: self.taken[v.name] for v in exchange.variables})
+        full = self.gradients.take(leaf, gradients)
         if leaf == self.last:
             self._release(full)
 
@@ -84,7 +79,7 @@ class OverlappedStep:
                 self._release(self.exchanges)
             return
         self.ready(leaf, gradients)
-        self.taken = {}
+        self.gradients.end()
 
     def formed(self) -> list[dict]:
         """Return node -> name -> sum of each exchange, as it was when its gradients left. Local."""

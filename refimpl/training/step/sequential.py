@@ -77,6 +77,30 @@ class SequentialStep:
         """Do nothing: no stream waits for another. Local."""
 
 
+class ReadyGradients:
+    """The gradients of the microbatch at hand: an exchange is given its own when all of them are there. Local.
+
+    exchange_of: variable -> its exchange.
+    """
+
+    def __init__(self, exchange_of: dict):
+        self.exchange_of, self.taken = exchange_of, {}
+
+    def take(self, leaf: int, gradients) -> list:
+        """Take those that are new, by name; return the exchanges that have all of theirs now, and were given them."""
+        new = {name: gradients[name] for name in gradients if name not in self.taken and name in self.exchange_of}
+        self.taken |= new
+        full = [exchange for exchange in dict.fromkeys(self.exchange_of[name] for name in new)
+                if all(v.name in self.taken for v in exchange.variables)]
+        for exchange in full:
+            exchange.add(leaf, {v.name: self.taken[v.name] for v in exchange.variables})
+        return full
+
+    def end(self):
+        """Let go of the microbatch's gradients: another one follows."""
+        self.taken = {}
+
+
 class ComingRows:
     """The rows that a rank's microbatches need, fetched exchange by exchange and round by round. Local, but ``fetch``.
 
