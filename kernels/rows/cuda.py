@@ -44,7 +44,7 @@ def aggregate_there(ids, rows, wide=False):
     xp, count, width = array_module(rows), len(ids), rows.shape[1]
     if not count:
         return RowGradient(ids, xp.empty(rows.shape, rows.dtype))
-    counts = xp.zeros(3, np.int64)
+    counts, ids = xp.zeros(3, np.int64), xp.ascontiguousarray(ids)
     keys = ids
     if not wide:
         keys = xp.empty(count, np.uint32)  # sorted in half the passes

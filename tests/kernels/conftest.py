@@ -19,12 +19,25 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "big: too many threads for Numba's CUDA simulator")
 
 
-def pytest_collection_modifyitems(items):
-    """Leave float64 on a GPU to `make test-all`: it is the same bodies, each of which the stand-in compiles anew."""
-    for item in items:
-        if "gpu" in item.fixturenames and hasattr(item, "callspec"):
-            if np.dtype(item.callspec.params.get("dtype", "float32")) == np.float64:
-                item.add_marker(pytest.mark.thorough)
+def pytest_collection_modifyitems(config, items):
+    """Leave float64 on a GPU to `make test-all`: it is the same bodies, each of which the stand-in compiles anew.
+
+    In the simulator, run only what runs on a GPU.
+    """
+    there = [item for item in items if _is_on_gpu(item)]
+    for item in there:
+        if np.dtype(_parameters(item).get("dtype", "float32")) == np.float64:
+            item.add_marker(pytest.mark.thorough)
+    if SIMULATED:
+        items[:] = there
+
+
+def _parameters(item) -> dict:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _is_on_gpu(item) -> bool:
+    return "gpu" in item.fixturenames or str(_parameters(item).get("place")).startswith("gpu")
 
 
 @pytest.fixture
@@ -36,8 +49,7 @@ def gpu(cupy, request, monkeypatch):
     from kernels.exact_sum import cuda as exact_sum
     from kernels.rows import cuda_segments
 
-    dtype = request.node.callspec.params.get("dtype", "float32") if hasattr(request.node, "callspec") else "float32"
-    if request.node.get_closest_marker("big") or np.dtype(dtype) == np.float64:
+    if request.node.get_closest_marker("big") or np.dtype(_parameters(request.node).get("dtype", "float32")) == "float64":
         pytest.skip("the simulator has a thread of Python for every thread of a GPU")
     # small, so that there are many blocks, and rows are walked in strides
     monkeypatch.setattr(kernel, "THREADS", 16)
@@ -46,6 +58,12 @@ def gpu(cupy, request, monkeypatch):
     for name, few in {"LANES": 2, "WARPS": 2, "READS": 2, "LONG": 3, "WORKERS": 2}.items():
         monkeypatch.setattr(cuda_segments, name, few)
     return cupy
+
+
+@pytest.fixture(params=["host", "gpu"])
+def place(request):
+    """Where a kernel runs: NumPy, for Numba's version, or what ``gpu`` is. Arrays come back by ``to_numpy``."""
+    return np if request.param == "host" else request.getfixturevalue("gpu")
 
 
 def pytest_sessionfinish():

@@ -1,13 +1,15 @@
-"""Additive attention: the compiled kernels against their definition, gradients by differences, padding, PyTorch."""
+"""Additive attention: each version against the definition, gradients by differences, padding.
+
+On a GPU tanh and exp are CUDA's, and sums over units are float64's.
+"""
 
 import numpy as np
 import pytest
 
+from kernels.arrays import to_numpy
 from kernels.attention import (
     attention_scores, attention_scores_backward, definition, fast, masked_softmax, masked_softmax_backward,
 )
-
-SHAPES = [(1, 1, 1), (3, 5, 7), (2, 9, 64), (4, 3, 33)]
 
 
 def drawn(sentences, time, units, dtype=np.float64, seed=0):
@@ -19,32 +21,31 @@ def drawn(sentences, time, units, dtype=np.float64, seed=0):
               ((sentences, units), (sentences, time, units), (units,))), lengths)
 
 
-def error(units, scale, dtype):
-    """Bound of a score's error: units terms of at most |scale|, each tanh within 6 units, each product and sum 1."""
-    return (units + 8) * np.finfo(dtype).eps / 2 * np.abs(scale).sum() * 2
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sentences, time, units", [(1, 1, 1), (2, 3, 5), *(pytest.param(*shape, marks=pytest.mark.big)
+                         for shape in [(3, 5, 7), (2, 9, 64), (4, 3, 33), (5, 17, 130)])])
+def test_kernels_against_the_definition(place, monkeypatch, sentences, time, units, dtype):
+    """A score: units terms of at most |scale|, each tanh within 6 units, each product and sum 1."""
+    monkeypatch.setattr("kernels.attention.cuda.LANES", 4)
+    query, keys, scale, lengths = drawn(sentences, time, units, dtype)
+    there = [place.asarray(a) for a in (query, keys, scale, lengths)]
+    eps, past = np.finfo(dtype).eps, np.arange(time) >= lengths[:, None]
+    scores, plain = to_numpy(attention_scores(*there)), definition.attention_scores(query, keys, scale, lengths)
+    assert np.abs(scores - plain).max() <= (units + 8) * eps * np.abs(scale).sum() and not scores[past].any()
 
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_compiled_kernels_against_the_definition(shape, dtype):
-    query, keys, scale, lengths = drawn(*shape, dtype)
-    inside = np.arange(shape[1]) < lengths[:, None]
-    scores, plain = attention_scores(query, keys, scale, lengths), definition.attention_scores(query, keys, scale, lengths)
-    assert np.abs(scores - plain).max() <= error(shape[2], scale, dtype) and not scores[~inside].any()
-
-    weights, expected = masked_softmax(scores, lengths), definition.masked_softmax(scores, lengths)
-    rounding = (shape[1] + 8) * np.finfo(dtype).eps
-    assert np.abs(weights - expected).max() <= rounding and not weights[~inside].any()
+    weights, expected = to_numpy(masked_softmax(place.asarray(plain), there[3])), definition.masked_softmax(plain, lengths)
+    assert np.abs(weights - expected).max() <= (time + 8) * eps and not weights[past].any()
     dweights = np.random.default_rng(1).normal(size=weights.shape).astype(dtype)
-    dscores = masked_softmax_backward(dweights, weights)
-    assert np.abs(dscores - definition.masked_softmax_backward(dweights, weights)).max() <= 8 * rounding
+    dscores = definition.masked_softmax_backward(dweights, expected)
+    found = to_numpy(masked_softmax_backward(place.asarray(dweights), place.asarray(expected)))
+    assert np.abs(found - dscores).max() <= 8 * (time + 8) * eps
 
-    found, dkeys, dscale = [np.zeros((2, *a.shape), dtype) for a in (query, keys, query)]
-    for k, version in enumerate((fast, definition)):
-        dkeys[k], dscale[k] = 1, 2  # they are added to
-        found[k] = version.attention_scores_backward(dscores, query, keys, scale, dkeys[k], dscale[k])
-    for pair in (found, dkeys, dscale):
-        assert np.abs(pair[0] - pair[1]).max() <= 16 * shape[1] * rounding * max(1, np.abs(scale).max())
+    sums = [np.ones_like(keys), np.full_like(query, 2)]  # they are added to
+    ours = [place.asarray(a.copy()) for a in sums]
+    dquery = attention_scores_backward(place.asarray(dscores), *there[:3], *ours)
+    expected = definition.attention_scores_backward(dscores, query, keys, scale, *sums)
+    for one, other in zip((dquery, *ours), (expected, *sums)):
+        assert np.abs(to_numpy(one) - other).max() <= 16 * time * (max(time, units) + 8) * eps * max(1, np.abs(scale).max())
 
 
 def test_gradients_by_differences():
@@ -76,15 +77,11 @@ def test_what_stands_past_the_end_does_not_matter():
         assert np.array_equal(one, two)
 
 
-def test_weights_of_equal_scores_are_exact():
+def test_weights_of_equal_scores_are_exact_and_large_ones_do_not_overflow():
     """A sum of 4 equal exponentials has no rounding: each weight is 1/4."""
     weights = masked_softmax(np.full((2, 6), -3.0, np.float32), np.array([4, 1]))
     assert weights.tolist() == [[0.25] * 4 + [0, 0], [1, 0, 0, 0, 0, 0]]
-
-
-def test_large_scores_do_not_overflow():
-    scores = np.array([[1e4, -1e4, 1e4]], np.float32)
-    assert masked_softmax(scores, np.array([3])).tolist() == [[0.5, 0, 0.5]]
+    assert masked_softmax(np.array([[1e4, -1e4, 1e4]], np.float32), np.array([3])).tolist() == [[0.5, 0, 0.5]]
 
 
 def test_nan_is_not_swallowed():

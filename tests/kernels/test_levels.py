@@ -1,9 +1,13 @@
-"""Packed levels and signs: the fast version has the bits of the definition, and what is no number stays visible."""
+"""Packed levels and signs: each version has the bytes of the definition, and what is no number stays visible."""
 
 import numpy as np
 import pytest
 
 from kernels import levels
+from kernels.arrays import to_numpy
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of unsigned integers, in the simulator
+SIZES = (0, 1, 8, 9, *(pytest.param(n, marks=pytest.mark.big) for n in (3, 7, 1001, 1024, 2050)))
 
 
 def signs_of(version, values):
@@ -13,56 +17,53 @@ def signs_of(version, values):
     return packed.tobytes(), means.tobytes(), out.tobytes()
 
 
+def drawn(n, *more):
+    """Return several (n,) float32 arrays; ``more`` numbers each fill one of them."""
+    rng = np.random.default_rng(n)
+    return [values.astype(np.float32) for values in (
+        rng.standard_normal(n), rng.integers(-2, 3, n), *(np.full(n, number) for number in (-0.0, *more)))]
+
+
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 1001])
 def test_fast_signs_are_the_definition(n):
-    rng = np.random.default_rng(n)
-    for values in (rng.standard_normal(n), rng.integers(-1, 2, n), np.full(n, -0.0), np.full(n, -2.5), np.full(n, 1e30)):
-        values = values.astype(np.float32)
+    for values in drawn(n, -2.5, 1e30):
         assert signs_of(levels, values) == signs_of(levels.definition, values)
-
-
-SIZES = (0, 1, 3, 7, 8, 9, 1001, 1024, 2050)
 
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("bits", range(1, 9))
-def test_fast_levels_are_the_definition(n, bits):
+def test_levels_are_the_definition(place, n, bits):
     rng = np.random.default_rng(n)
     drawn, table = rng.integers(0, 1 << bits, n).astype(np.uint8), rng.standard_normal(1 << bits).astype(np.float32)
     packed = np.empty(-(-n * bits // 8), np.uint8)
     levels.definition.pack(drawn, bits, packed)
-    for version in (levels, levels.definition):
-        out = np.empty(n + 1, np.float32)
-        for place in (0, 1):  # aligned for wide numbers, and not
-            version.look_up(packed, bits, table, out[place:n + place])
-            assert out[place:n + place].tobytes() == table[drawn].tobytes()
+    levels.definition.look_up(packed, bits, table, found := np.empty(n, np.float32))
+    assert found.tobytes() == table[drawn].tobytes()
+    out, there = place.empty(n + 1, np.float32), place.asarray(packed)
+    for first in (0, 1):  # aligned for wide numbers, and not
+        levels.look_up(there, bits, table, out[first:n + first])
+        assert to_numpy(out[first:n + first]).tobytes() == table[drawn].tobytes()
 
 
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("s", [1, 2, 3, 4, 7, 15, 31, 60, 127])
-def test_fast_quantised_values_are_the_definition(n, s):
-    rng = np.random.default_rng(n)
-    for values in (rng.standard_normal(n), rng.integers(-2, 3, n), np.full(n, -0.0), np.full(n, 1e-45), np.full(n, 3e38)):
-        values, found = values.astype(np.float32), []
+@pytest.mark.parametrize("s", [1, 4, 7, 127, *(pytest.param(s, marks=pytest.mark.big) for s in (2, 3, 15, 31, 60))])
+def test_quantised_values_are_the_definition(place, n, s):
+    for values in drawn(n, 1e-45, 3e38):
         norm = np.float32(np.abs(values).max(initial=0))  # so some have the highest level
-        for version in (levels, levels.definition):
-            packed = np.empty(-(-n * (1 + s.bit_length()) // 8), np.uint8)
-            version.quantise(values, s, norm, 7, packed)
-            found.append(packed.tobytes())
-        assert found[0] == found[1]
+        expected, packed = (xp.empty(-(-n * (1 + s.bit_length()) // 8), np.uint8) for xp in (np, place))
+        levels.definition.quantise(values, s, norm, 7, expected)
+        levels.quantise(place.asarray(values), s, norm, 7, packed)
+        assert to_numpy(packed).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("n", SIZES)
-def test_fast_three_levels_are_the_definition(n):
-    rng = np.random.default_rng(n)
-    for values in (rng.standard_normal(n), rng.integers(-2, 3, n), np.full(n, -0.0), np.full(n, 1e-45)):
-        for most in (0.5, 2.5, 0.0, np.nan)[:3 + (n > 0)]:
-            found = []
-            for version in (levels, levels.definition):
-                packed = np.empty(-(-n // 4), np.uint8)
-                largest = version.three_levels(values.astype(np.float32), np.float32(most), 7, packed)
-                found.append((packed.tobytes(), np.float32(largest).tobytes()))
-            assert found[0] == found[1]
+def test_three_levels_are_the_definition(place, n):
+    for values in drawn(n, 1e-45):
+        for most in np.float32([0.5, 2.5, 0.0, np.nan][:3 + (n > 0)]):
+            expected, packed = (xp.empty(-(-n // 4), np.uint8) for xp in (np, place))
+            largest = levels.definition.three_levels(values, most, 7, expected)
+            found = levels.three_levels(place.asarray(values), most, 7, packed)
+            assert np.array_equal(found, largest, equal_nan=True) and to_numpy(packed).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("version", [levels, levels.definition], ids=["fast", "definition"])

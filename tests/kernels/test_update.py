@@ -1,15 +1,19 @@
-"""Optimizer updates: the textbook in scalars, the definitions and the fast versions agree to the bit."""
+"""Optimizer updates: the textbook in scalars, the definitions and each version agree to the bit."""
 
 import math
 
 import numpy as np
 import pytest
 
+from kernels.arrays import to_numpy
+from kernels.cuda.kernel import Kernel
 from kernels.random import key_of, uniform
-from kernels.update import ELEMENTWISE, definition, initial_state, update_dense, update_rows
+from kernels.update import (
+    ELEMENTWISE, definition, initial_state, move_each, update_dense, update_dense_each, update_rows,
+)
 
 NAMES = list(ELEMENTWISE)
-CLIPS_AND_DECAYS = [(1.0, 0.0), (0.37, 0.0), (1.0, 1e-3), (0.37, 1e-3)]
+CLIPS_AND_DECAYS = [(1.0, 0.0), (0.37, 0.0), (0.37, 1e-3)]
 
 
 def draw(name, *shape, dtype="float32"):
@@ -26,12 +30,19 @@ def started(name, parameter, steps=2):
     return state
 
 
-def copied(arrays):
-    return {name: array.copy() for name, array in arrays.items()}
+def copied(arrays, place=np):
+    return {name: place.asarray(array.copy()) for name, array in arrays.items()}
 
 
 def assert_same_bits(a, b):
-    assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    assert a.dtype == b.dtype and a.shape == b.shape and to_numpy(a).tobytes() == to_numpy(b).tobytes()
+
+
+def assert_same(parameter, state, expected, expected_state):
+    """A parameter and its state have the bits of others."""
+    assert_same_bits(parameter, expected)
+    for slot in state:
+        assert_same_bits(state[slot], expected_state[slot])
 
 
 def textbook(name, p, slots, g, rate, scale, decay, step):
@@ -56,10 +67,15 @@ def textbook(name, p, slots, g, rate, scale, decay, step):
     return p - (real(rate / (1 - 0.9**step)) * m) / root, [m, v]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("scale, decay", CLIPS_AND_DECAYS)
-@pytest.mark.parametrize("name", NAMES)
-def test_dense_update_is_the_textbook_element_by_element(name, scale, decay, dtype):
+def each_case(test):
+    """Run a test for each optimizer, with and without clipping and decay, and each dtype."""
+    for names, values in (("dtype", ["float32", "float64"]), ("scale, decay", CLIPS_AND_DECAYS), ("name", NAMES)):
+        test = pytest.mark.parametrize(names, values)(test)
+    return test
+
+
+@each_case
+def test_dense_update_is_the_textbook_element_by_element(place, name, scale, decay, dtype):
     parameter, gradient = draw("p", 5, 7, dtype=dtype), draw("g", 5, 7, dtype=dtype)
     state = started(name, parameter)
     expected, slots = parameter.copy(), copied(state)
@@ -68,35 +84,48 @@ def test_dense_update_is_the_textbook_element_by_element(name, scale, decay, dty
         expected[i], after = textbook(name, parameter[i], before, gradient[i], 0.2, scale, decay, 3)
         for array, value in zip(slots.values(), after):
             array[i] = value
-    update_dense(name, parameter, state, gradient, 0.2, step=3, scale=scale, decay=decay)
-    assert_same_bits(parameter, expected)
-    for slot in state:
-        assert_same_bits(state[slot], slots[slot])
+    ours, state = place.asarray(parameter), copied(state, place)
+    update_dense(name, ours, state, place.asarray(gradient), 0.2, step=3, scale=scale, decay=decay)
+    assert_same(ours, state, expected, slots)
+
+
+@each_case
+def test_rows_hold_the_definition(place, name, scale, decay, dtype):
+    for count, width in ((0, 5), (1, 1), (7, 3), (3, 0), *[(33, 17), (100, 128)] * (place is np)):
+        table = draw("table", 101, width, dtype=dtype)
+        state, rows = started(name, table), draw("rows", count, width, dtype=dtype)
+        ids = np.argsort(uniform(key_of("ids"), 101), kind="stable")[:count].astype(np.int64)
+        options = ELEMENTWISE[name].options | ({"step": 3} if ELEMENTWISE[name].clock else {})
+        for numbers in [ids] if place is np else [ids, place.asarray(ids)]:
+            ours, slots = place.asarray(table.copy()), copied(state, place)
+            update_rows(name, ours, slots, numbers, place.asarray(rows), 0.2, step=3, scale=scale, decay=decay)
+            expected, others = table.copy(), copied(state)
+            definition.update_rows(getattr(definition, name), expected, list(others.values()), ids, rows, 0.2,
+                                   scale=scale, decay=decay, **options)
+            assert_same(ours, slots, expected, others)
+
+
+@each_case
+def test_several_dense_updates_are_each_the_definitions(gpu, name, scale, decay, dtype):
+    shapes = [(3, 4), (5,), (1, 1), (20,), (0, 3), (7,), (2, 2), (9,), (6, 2), (8,)]
+    parameters, gradients = ([draw(f"{what}{n}", *shape, dtype=dtype) for n, shape in enumerate(shapes)] for what in "pg")
+    states = [started(name, parameter) for parameter in parameters]
+    factors = [(scale, decay), (1.0, 0.0)] * 5  # of every other one
+    ours = [(gpu.asarray(p), copied(state, gpu), gpu.asarray(g), *factor)
+            for p, state, g, factor in zip(parameters, states, gradients, factors)]
+    update_dense_each(name, ours, 0.2, step=3)
+    for (there, slots, *_), p, state, g, (s, d) in zip(ours, parameters, states, gradients, factors):
+        update_dense(name, p, state, g, 0.2, step=3, scale=s, decay=d)
+        assert_same(there, slots, p, state)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("scale, decay", CLIPS_AND_DECAYS)
-@pytest.mark.parametrize("name", NAMES)
-def test_fast_rows_hold_the_definition(name, scale, decay, dtype):
-    for count, width in ((0, 5), (1, 1), (7, 3), (33, 17), (100, 128), (3, 0)):
-        check_rows(name, count, width, scale, decay, dtype)
-
-
-def check_rows(name, count, width, scale, decay, dtype):
-    table = draw("table", 101, width, dtype=dtype)
-    state, rows = started(name, table), draw("rows", count, width, dtype=dtype)
-    ids = np.argsort(uniform(key_of("ids"), 101), kind="stable")[:count].astype(np.int64)
-    options = ELEMENTWISE[name].options | {"scale": scale, "decay": decay} | ({"step": 3} if name in ("adam", "adamw") else {})
-    results = []
-    for one in ("fast", "definition"):
-        t, s = table.copy(), copied(state)
-        if one == "fast":
-            update_rows(name, t, s, ids, rows, 0.2, step=3, scale=scale, decay=decay)
-        else:
-            definition.update_rows(getattr(definition, name), t, list(s.values()), ids, rows, 0.2, **options)
-        results.append([t, *s.values()])
-    for mine, theirs in zip(*results):
-        assert_same_bits(mine, theirs)
+def test_statistics_move_towards_their_estimates(place, dtype):
+    values, estimates = ([draw(f"{kind}{n}", n, dtype=dtype) for n in (3, 1, 16)] for kind in "ve")
+    there = [place.asarray(value.copy()) for value in values]
+    move_each(zip(there, map(place.asarray, estimates)), 0.1)
+    for ours, value, estimate in zip(there, values, estimates):
+        assert_same_bits(ours, value + value.dtype.type(0.1) * (estimate - value))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -110,9 +139,8 @@ def test_an_element_has_one_result_dense_or_by_row_wherever_it_lies(name):
         rowwise, rowwise_state = room[1:].reshape(9, 37), copied(state)  # another alignment, too
         rowwise[...] = table
         update_rows(name, rowwise, rowwise_state, ids, gradient[ids], 0.2, step=3, decay=1e-3)
-        for mine, whole, before in zip(
-            [rowwise, *rowwise_state.values()], [dense, *dense_state.values()], [table, *state.values()]
-        ):
+        for mine, whole, before in zip([rowwise, *rowwise_state.values()], [dense, *dense_state.values()],
+                                       [table, *state.values()]):
             untouched = np.setdiff1d(np.arange(9), ids)
             assert_same_bits(mine[ids], whole[ids])
             assert_same_bits(mine[untouched], before[untouched])
@@ -160,10 +188,12 @@ def test_options_reach_the_update():
     assert state["velocity"].tolist() == [1.5] and parameter.tolist() == [-2.5]
 
 
-def arguments(**changes):
-    table = np.ones((4, 2), np.float32)
+def arguments(place=np, **changes):
+    table = place.ones((4, 2), np.float32)
     call = {"name": "adagrad", "table": table, "state": initial_state("adagrad", table), "rate": 0.1, "step": 1}
-    return call | {"ids": np.array([1, 3]), "rows": np.ones((2, 2), np.float32)} | changes
+    arrays = {"ids": np.array([1, 3]), "rows": np.ones((2, 2), np.float32)} | changes
+    return call | {name: place.asarray(value) if isinstance(value, np.ndarray) else value
+                   for name, value in arrays.items()}
 
 
 @pytest.mark.parametrize(
@@ -183,8 +213,8 @@ def arguments(**changes):
         ({"mu": 0.5}, TypeError, "no option"),
     ],
 )
-def test_row_update_refuses_and_changes_nothing(changes, error, words):
-    call = arguments(**changes)
+def test_row_update_refuses_and_changes_nothing(place, changes, error, words):
+    call = arguments(place, **changes)
     with pytest.raises(error, match=words):
         update_rows(**call)
     assert (call["table"] == 1).all()
@@ -215,9 +245,7 @@ def test_torch_takes_the_same_steps(name):
         "momentum": lambda p: torch.optim.SGD([p], lr=0.2, momentum=0.9, weight_decay=0.01),
         "nesterov": lambda p: torch.optim.SGD([p], lr=0.2, momentum=0.9, weight_decay=0.01, nesterov=True),
         "adamw": lambda p: torch.optim.AdamW([p], lr=0.2, weight_decay=0.01),
-        "adagrad": lambda p: torch.optim.Adagrad(
-            [p], lr=0.2, initial_accumulator_value=1.0, eps=0.0, weight_decay=0.01
-        ),
+        "adagrad": lambda p: torch.optim.Adagrad([p], lr=0.2, initial_accumulator_value=1.0, eps=0.0, weight_decay=0.01),
         "adam": lambda p: torch.optim.Adam([p], lr=0.2, weight_decay=0.01),
     }[name]
     parameter = draw("p", 40, dtype="float64")
@@ -230,3 +258,17 @@ def test_torch_takes_the_same_steps(name):
         update_dense(name, parameter, state, gradient, 0.2, step=step, decay=0.01)
     largest = max(1.0, float(np.abs(parameter).max()))
     assert np.abs(theirs.detach().numpy() - parameter).max() <= 2.0**-45 * largest
+
+
+def test_an_update_is_one_launch_and_sends_the_ids_alone(gpu, monkeypatch):
+    standin = gpu.__dict__.get("standin") or pytest.skip("only the stand-in counts transfers")
+    launches, launch = [], Kernel.__call__
+    monkeypatch.setattr(Kernel, "__call__", lambda *args: (launches.append(args[0].name), launch(*args)))
+    table, rows = gpu.zeros((4, 2), np.float32), gpu.ones((2, 2), np.float32)
+    state = initial_state("adam", table)
+    update_dense("adam", table, state, gpu.ones((4, 2), np.float32), 0.1, step=1)  # makes what it keeps
+    with standin.counting() as count:
+        update_dense("adam", table, state, gpu.ones((4, 2), np.float32), 0.1, step=1)
+        assert not count.all
+        update_rows("adam", table, state, np.array([0, 3]), rows, 0.1, step=1)
+    assert [one.kind for one in count.all] == ["to_device"] and launches == ["adam_each", "adam_each", "adam_rows"]

@@ -214,12 +214,6 @@ def _restored(host):
     return array(host)
 
 
-def _owner(host):
-    while isinstance(host.base, np.ndarray):
-        host = host.base
-    return host
-
-
 def unwrap(value):
     """Return what NumPy is given for a device array or a scalar. Raises TypeError for a NumPy array."""
     if type(value) is ndarray:
@@ -244,11 +238,11 @@ def wrap(result, *sources):
         if type(source) is ndarray and source._host is result:
             return source
     host = result if isinstance(result, np.ndarray) else np.asarray(result)
-    owner = _owner(host)
+    owner = _touched.owner_of(host)
     array = ndarray.__new__(ndarray)
     array._host = host
     for source in sources:
-        if type(source) is ndarray and _owner(source._host) is owner:
+        if type(source) is ndarray and _touched.owner_of(source._host) is owner:
             array._block = source._block
             return array
     array._block = memory.Block(owner.nbytes, owner=owner)

@@ -38,10 +38,11 @@ def _flat(sources):
 
 def _is_view(result, arrays) -> bool:
     first = result[0] if isinstance(result, (tuple, list)) and len(result) else result
-    return isinstance(first, np.ndarray) and any(_owner(one._host) is _owner(first) for one in arrays)
+    return isinstance(first, np.ndarray) and any(owner_of(one._host) is owner_of(first) for one in arrays)
 
 
-def _owner(host):
+def owner_of(host):
+    """Return the array whose memory a NumPy array is a view of."""
     while isinstance(host.base, np.ndarray):
         host = host.base
     return host

@@ -83,7 +83,7 @@ def launching():
 def launched(kind: str, name: str):
     """Remember a launch, if anybody watches. Called by the stand-in."""
     if _watching:
-        one = Launch(kind, name, _where())
+        one = Launch(kind, name, where())
         for launches in _watching:
             launches.all.append(one)
 
@@ -107,18 +107,18 @@ def crossed(kind: str, nbytes: int, what: str):
         transfers.clear()
     if kind != "number":
         launched(kind, what)
-    one = Transfer(kind, int(nbytes), what, _where())
+    one = Transfer(kind, int(nbytes), what, where())
     transfers.all.append(one)
     for count in _open:
         count.all.append(one)
 
 
-def _where() -> str:
-    """The line of the program that asked: the first frame outside the stand-in and NumPy."""
-    frame = sys._getframe(2)
+def where() -> str:
+    """The line of the program that asked: the first frame outside the stand-in, the launcher and NumPy."""
+    frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if "/standin/" not in name and "/numpy/" not in name:
+        if not any(part in name for part in ("/standin/", "/numpy/", "/kernels/cuda/")):
             return f"{'/'.join(name.split('/')[-2:])}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
