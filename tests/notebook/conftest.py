@@ -1,10 +1,15 @@
-"""``said``: what is stored below the cells of a lesson, for tests of what its prose says of it."""
+"""``said``: what is stored below the cells of a lesson, for tests of what its prose says of it.
+
+``exercise_answers`` is a file beside these tests.
+"""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
 LESSONS = Path(__file__).parents[2] / "notebooks"
 
 

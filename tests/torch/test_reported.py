@@ -99,7 +99,8 @@ def cross_entropy(module, batch):
 def test_a_loss_per_word_is_pytorchs_mean_over_the_batch():
     """Not a mean of means: microbatches have different numbers of words. Evaluation counts words, too."""
     texts, found = Texts(), []
-    data = TorchData(DataLoader(texts, 12), 4, counts=(texts.lengths - 1).numpy(), ignore_index=-100)
+    words_of_each_item = (texts.lengths - 1).numpy()
+    data = TorchData(DataLoader(texts, 12), 4, counts=words_of_each_item, ignore_index=-100)
     module, other = text_module(), text_module()
     result = train(TorchModel(module, cross_entropy, dense=["0.weight"]), data, data, comm=MPI.COMM_SELF,
                    options=Options(steps=4, optimizer="sgd", learning_rate=0.5),
@@ -115,7 +116,7 @@ def test_a_loss_per_word_is_pytorchs_mean_over_the_batch():
         wanted.append(loss.item())
     assert np.allclose(found, wanted, rtol=1e-12, atol=0)
     assert all(torch.allclose(one, two, rtol=1e-11) for one, two in zip(module.parameters(), other.parameters()))
-    assert result.evaluation["count"] == int((texts.lengths - 1).sum())
+    assert result.evaluation["count"] == words_of_each_item.sum()
 
 
 @pytest.mark.parametrize("counts, said", [
