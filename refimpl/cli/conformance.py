@@ -136,7 +136,7 @@ def _check(given) -> int:
 
 def _regenerate(given) -> int:
     from refimpl.conformance.traces.golden import FOLDER
-    from refimpl.conformance.traces.recipes import regenerate
+    from refimpl.conformance.traces.record import regenerate
 
     print(*regenerate(given.get("traces") or NAMES, given.get("out", FOLDER)), sep="\n")
     return 0

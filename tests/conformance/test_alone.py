@@ -12,7 +12,7 @@ NEED_MORE = {
     "adapters": ("jax_models", "jax_optax", "jax_traces", "ours", "ours_mesh", "ours_owner", "ours_training", "torch_ddp", "torch_given",
                  "torch_models", "torch_traces", "torch_training", "torchrec_tables"),
     "report": ("terminal",),  # rich
-    "traces": ("record", "recipes"),  # what makes golden traces, not what compares with them
+    "traces": ("record",),  # what makes golden traces, not what compares with them
 }
 """Modules of the package that run an implementation, or print; nothing else may import them."""
 ALONE = f"NEED_MORE = {NEED_MORE}" + """

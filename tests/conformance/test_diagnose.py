@@ -8,9 +8,10 @@ import pytest
 
 from mutants.aggregation import RankTwice, SparseNotAveraged
 from mutants.checkers import Permuted, TooLow
+from mutants.mutant import planted, undeclared
 from mutants.run import cases_for
 from mutants.training import RateOnRankZeroOnly, TableNotBroadcast
-from refimpl.conformance.adapters.reference import EVERYTHING, Reference
+from refimpl.conformance.adapters.reference import EVERYTHING
 from refimpl.conformance.cases import case_named
 from refimpl.conformance.compare import judge
 from refimpl.conformance.diagnose import summary
@@ -31,11 +32,7 @@ def first(make, ranks=4, only=None):
 
 def declares(**change):
     """An implementation that does what the reference does by default, under another manifest."""
-    class Declared(Reference):
-        def describe(self):
-            return replace(EVERYTHING, **change)
-
-    return Declared
+    return planted(describe=lambda self, right: replace(EVERYTHING, **change))
 
 
 def test_who_was_counted_how_often():
@@ -65,16 +62,7 @@ def test_rows_divided_by_push_count():
 @pytest.mark.thorough("clip_point", "loss-mean")
 def test_a_wrong_manifest_is_told_by_the_numbers(field, value):
     """The implementation follows a rule that its manifest does not declare."""
-    real = replace(EVERYTHING, **{field: value})
-
-    class Other(Reference):
-        def __init__(self, world):
-            super().__init__(world, real)
-
-        def describe(self):
-            return EVERYTHING
-
-    assert first(Other, 2).code == f"{field}={value}"
+    assert first(undeclared(**{field: value}), 2).code == f"{field}={value}"
 
 
 @pytest.mark.thorough
@@ -85,15 +73,8 @@ def test_the_other_way_round():
 
 def test_two_wrong_rules_at_once():
     """Dense and sparse gradients both summed: no single rule explains an update, both together do."""
-    class Sums(Reference):
-        def __init__(self, world):
-            super().__init__(world, replace(EVERYTHING, dense="sum", sparse="sum"))
-
-        def describe(self):
-            return EVERYTHING
-
     cases = [case_named(name, 3) for name in ("update/sgd", "update/adam", "clip/norm")]
-    outcome = run_local(Sums, 3, cases)
+    outcome = run_local(undeclared(dense="sum", sparse="sum"), 3, cases)
     assert {d.code for d, _ in summary(outcome.failed)} == {"dense=sum and sparse=sum"}
 
 
@@ -102,28 +83,25 @@ def test_which_ranks_and_which_variable():
     assert "not broadcast, of items alone" in first(TableNotBroadcast, 3).words
 
 
-class Flushing(Reference):
-    def mean(self, arrays, divisor=None):
-        total = super().mean(arrays, divisor)
-        return np.where(np.abs(total) < np.finfo(total.dtype).tiny, 0, total).astype(total.dtype)
+def _flushed(self, right, arrays, divisor=None):
+    total = right(arrays, divisor)
+    return np.where(np.abs(total) < np.finfo(total.dtype).tiny, 0, total).astype(total.dtype)
 
 
-class HalfDigits(Reference):
-    def mean(self, arrays, divisor=None):
-        return super().mean([a.astype(np.float32) for a in arrays], divisor).astype(arrays[0].dtype)
+def _in_half_digits(self, right, arrays, divisor=None):
+    return right([a.astype(np.float32) for a in arrays], divisor).astype(arrays[0].dtype)
 
 
-class LastWrong(Reference):
-    def aggregate_dense(self, arrays):
-        found = super().aggregate_dense(arrays)
-        return {n: a + self.world.rank // (self.world.size - 1) for n, a in found.items()}
+def _wrong_on_the_last(self, right, arrays):
+    return {n: a + self.world.rank // (self.world.size - 1) for n, a in right(arrays).items()}
 
 
 @pytest.mark.parametrize(("make", "case", "code"), [
-    (Flushing, "dense/denormals", "denormals-flushed"), (HalfDigits, "dense/cancelling-float64", "lost-digits"),
+    (planted(mean=_flushed), "dense/denormals", "denormals-flushed"),
+    (planted(mean=_in_half_digits), "dense/cancelling-float64", "lost-digits"),
     (TooLow, "dense/exact-float32", "unexplained=aggregate_dense"),
     (Permuted, "dense/exact-float32", "columns-reversed"),
-    (LastWrong, "dense/exact-float64", "unexplained=aggregate_dense")])
+    (planted(aggregate_dense=_wrong_on_the_last), "dense/exact-float64", "unexplained=aggregate_dense")])
 def test_other_words(make, case, code):
     assert first(make, 4, [case]).code == code
 
@@ -133,28 +111,19 @@ def test_what_is_not_explained_says_where():
     assert diagnosis.vague and "table[" in diagnosis.evidence and "expected" in diagnosis.evidence
 
 
-def test_nothing_is_said_of_the_right_one():
-    assert summary(run_local(Reference, 4).failed) == []
-
-
-class Broken(Reference):
-    def aggregate_rows(self, gradients, shapes):
+def test_an_error_that_has_nothing_to_do_with_empty_rows():
+    def broken(self, right, gradients, shapes):
         raise RuntimeError("not today")
 
-
-def test_an_error_that_has_nothing_to_do_with_empty_rows():
-    diagnosis = first(Broken, 2, ["rows/exact", "rows/empty-on-first", "rows/empty-on-last", "rows/empty-on-all"])
+    names = ["rows/exact", "rows/empty-on-first", "rows/empty-on-last", "rows/empty-on-all"]
+    diagnosis = first(planted(aggregate_rows=broken), 2, names)
     assert diagnosis.code == "error" and "not today" in diagnosis.evidence
 
 
 def test_rows_that_momentum_alone_moves():
     """PyTorch's meaning: correct where it is declared, and told from the other where it is not."""
-    class ByMomentum(Reference):
-        def __init__(self, world):
-            super().__init__(world, replace(EVERYTHING, untouched="decayed-by-momentum"))
-
     assert first(declares(untouched="decayed-by-momentum"), 2).code == "untouched=kept"
-    outcome = run_local(type("Undeclared", (ByMomentum,), {"describe": lambda self: EVERYTHING}), 2)
+    outcome = run_local(undeclared(untouched="decayed-by-momentum"), 2)
     assert {v.case for v in outcome.failed} == {"update/momentum", "update/momentum-rate", "update/rows-at-rest",
                                                 "update/remainders", "resume/momentum", "update/nesterov",
                                                 "update/dampened", "update/row-decay"}
@@ -168,34 +137,23 @@ def test_two_wrong_rules_at_once_are_both_told():
     assert "rows/negative-zero" in found["sparse=average"]
 
 
-class RootsGradient(Reference):
-    def aggregate_dense(self, arrays):
-        super().aggregate_dense(arrays)
-        return self.world.allgather(arrays)[0]
+RootsGradient = planted(aggregate_dense=lambda self, right, arrays: (right(arrays), self.world.allgather(arrays)[0])[1])
+IdsShifted = planted(merge=lambda self, right, parts: ((merged := right(parts))[0] + 1, merged[1]))
 
 
-class IdsShifted(Reference):
-    def merge(self, parts):
-        ids, rows = super().merge(parts)
-        return ids + 1, rows
+def _rows_of_all_only(self, right, parts):
+    ids, rows = right(parts)
+    everywhere = np.array([all(k in p[0] for p in parts) for k in ids], bool)
+    return ids[everywhere], rows[everywhere]
 
 
-class RowsOfAllOnly(Reference):
-    def merge(self, parts):
-        ids, rows = super().merge(parts)
-        everywhere = np.array([all(k in p[0] for p in parts) for k in ids], bool)
-        return ids[everywhere], rows[everywhere]
+def _row_zero_lost(self, right, parts):
+    ids, rows = right(parts)
+    return ids[ids != 0], rows[ids != 0]
 
 
-class RowZeroLost(Reference):
-    def merge(self, parts):
-        ids, rows = super().merge(parts)
-        return ids[ids != 0], rows[ids != 0]
-
-
-class TooFewRanks(Reference):
-    def mean(self, arrays, divisor=None):
-        return super().mean(arrays, max(1, self.world.size - 1) if divisor is None else divisor)
+TooFewRanks = planted(mean=lambda self, right, arrays, divisor=None: right(
+    arrays, max(1, self.world.size - 1) if divisor is None else divisor))
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
@@ -206,8 +164,9 @@ def test_one_ranks_gradient_handed_on(ranks):
 
 
 @pytest.mark.parametrize(("make", "cases", "wrong"), [
-    (IdsShifted, ["rows/provenance"], "rank-miscounted"), (RowsOfAllOnly, ["rows/empty-on-all"], "ids-of-another"),
-    (RowZeroLost, ["rows/empty-on-all"], "buffer-reused"),
+    (IdsShifted, ["rows/provenance"], "rank-miscounted"),
+    (planted(merge=_rows_of_all_only), ["rows/empty-on-all"], "ids-of-another"),
+    (planted(merge=_row_zero_lost), ["rows/empty-on-all"], "buffer-reused"),
     (TooFewRanks, ["dense/half-overflow", "dense/provenance"], "half-overflow")])
 def test_what_explains_by_chance_is_not_said(make, cases, wrong):
     codes = {d.code for d, _ in summary(run_local(make, 3, [case_named(name, 3) for name in cases]).failed)}
@@ -216,20 +175,15 @@ def test_what_explains_by_chance_is_not_said(make, cases, wrong):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bfloat16, cut off"])
 def test_compressed_on_the_wire(dtype):
-    class Compressed(Reference):
-        def aggregate_dense(self, arrays):
-            return super().aggregate_dense({n: NARROW[dtype](a) for n, a in arrays.items()})
-
-    diagnosis = first(Compressed, 3, ["dense/exact-float32", "dense/cancelling-float32"])
+    compressed = planted(aggregate_dense=lambda self, right, arrays: right(
+        {n: NARROW[dtype](a) for n, a in arrays.items()}))
+    diagnosis = first(compressed, 3, ["dense/exact-float32", "dense/cancelling-float32"])
     assert diagnosis.words == f"each rank's numbers pass through {dtype} before they are added"
 
 
 def test_one_message_of_everything_is_no_limit_in_elements():
-    class OneMessage(Reference):
-        def buckets(self, arrays):
-            return [sorted(arrays)]
-
-    assert first(OneMessage, 2, ["dense/fusion"]).code == "fusion-unlimited"
+    one_message = planted(buckets=lambda self, right, arrays: [sorted(arrays)])
+    assert first(one_message, 2, ["dense/fusion"]).code == "fusion-unlimited"
 
 
 @pytest.mark.parametrize(("make", "name"), [(RankTwice, "rows/exact"), (RankTwice, "mixed/orders"),

@@ -3,24 +3,15 @@
 import re
 from pathlib import Path
 
-import numpy as np
-
-from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.diagnose.answers import Answers
 from refimpl.conformance.diagnose.search import tried
 from refimpl.conformance.runner import answers_of, judge, run_local
+from refimpl.notebook.exercises.numbers import DividedByPushes
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 PREDICTED = ("sparse=sum", "sparse=per-occurrence", "sparse=per-row-count")
-
-
-class ByPushes(Reference):
-    """Rows are divided by the number of ranks that pushed them."""
-
-    def divisors(self, parts, ids):
-        return sum(np.isin(ids, pushed) for pushed, _ in parts)
 
 
 def test_the_numbers_and_the_words_of_the_example():
@@ -29,14 +20,14 @@ def test_the_numbers_and_the_words_of_the_example():
     (case,) = (case for case in cases if case.name == "rows/exact")
     for rank, parts in enumerate(case.steps[0]):
         assert f"rank {rank} pushes the rows {', '.join(map(str, parts['table'].ids))}" in " ".join(example.split())
-    semantics, given = answers_of(ByPushes, case)
+    semantics, given = answers_of(DividedByPushes, case)
     answers = Answers(judge(case, semantics, given)[1])
     first, machines = answers.seen[0], {d.code: answers._machine((d,)) for d in tried(answers.base, semantics, [case])}
     columns = [first.value, first.wanted.value, *(machines[code].answer(first.place).value for code in PREDICTED)]
     rows = [[int(i), *(round(float(column.rows[i, 0]), 3) for column in columns)] for i in first.value.ids]
     found = [[float(x) for x in line.split("|")[1:-1]] for line in re.findall(r"^\| \d.*", example, re.M)]
     assert found == [row[:3] for row in rows] + [row[:1] + row[3:] for row in rows]  # two tables
-    outcome = run_local(ByPushes, 2, cases)
+    outcome = run_local(DividedByPushes, 2, cases)
     ((diagnosis, names),) = summary(outcome.failed)
     said = re.findall(r"```none\n(.*?)```", example, re.DOTALL)[-1]
     assert f"{diagnosis.words} ({diagnosis.code})\n    {diagnosis.evidence}\n    in {', '.join(names[:4])} and" in said

@@ -53,16 +53,10 @@ def aggregate_rows(gradients, shapes):
 
 
 @pytest.fixture
-def adapter(tmp_path, monkeypatch):
+def adapter(adapter_module, tmp_path, monkeypatch):
     """adapter(name, more code) -> the name of a module that ranks can import."""
-    def make(name, more=""):
-        (tmp_path / f"{name}.py").write_text(ADAPTER + textwrap.dedent(more))
-        return name
-
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("BOX", str(tmp_path / "box"))
-    return make
+    return lambda name, more="": adapter_module(name, ADAPTER + textwrap.dedent(more))
 
 
 def status(outcome, case):
@@ -158,23 +152,18 @@ def test_names_that_are_none(adapter):
         run_target(adapter("fine_adapter"), 2, only="xyz")
 
 
-@pytest.fixture
-def summing(tmp_path, monkeypatch):
-    """The name of an adapter that sums and declares an average; its ranks are threads of this process."""
-    (tmp_path / "summing_adapter.py").write_text(textwrap.dedent("""
-        from refimpl.conformance.adapters.reference import Reference
-        LAUNCHER = "local"
-        class Sums(Reference):
-            def over(self, array, divisor):
-                return array
-        for_world = Sums
-    """))
-    monkeypatch.syspath_prepend(tmp_path)
-    return "summing_adapter"
+SUMMING = """
+    from refimpl.conformance.adapters.reference import Reference
+    LAUNCHER = "local"
+    class for_world(Reference):
+        def over(self, array, divisor):
+            return array
+"""
+"""An adapter that sums and declares an average; its ranks are threads of this process."""
 
 
-def test_reports_say_what_is_wrong(summing, tmp_path, capsys):
-    name, page = summing, tmp_path / "report.html"
+def test_reports_say_what_is_wrong(adapter_module, tmp_path, capsys):
+    name, page = adapter_module("summing_adapter", SUMMING), tmp_path / "report.html"
     arguments = ["conformance", "run", "--target", name, "--ranks", "2", "--only", "rows/p", "--html", str(page)]
     assert main(arguments) == 1
     text = " ".join(capsys.readouterr().out.split())
@@ -192,9 +181,9 @@ def test_reports_say_what_is_wrong(summing, tmp_path, capsys):
     assert not re.search(r"<(link|script|img)|https?://", html)
 
 
-def test_expected_failures(summing, tmp_path, capsys):
-    file = tmp_path / "expected.json"
-    arguments = ["conformance", "run", "--target", summing, "--ranks", "2", "--only", "rows/p", "--expected-failures",
+def test_expected_failures(adapter_module, tmp_path, capsys):
+    name, file = adapter_module("summing_adapter", SUMMING), tmp_path / "expected.json"
+    arguments = ["conformance", "run", "--target", name, "--ranks", "2", "--only", "rows/p", "--expected-failures",
                  str(file)]
     file.write_text(json.dumps({"format": 1, "expected": {"rows/pro*": "sums", "rows/positions@2": "sums"}}))
     assert main(arguments) == 0
@@ -222,11 +211,8 @@ def test_our_own_implementation_under_mpirun():
     assert not outcome.failed and status(outcome, "rows/exact").status == "passed"
 
 
-def test_the_adapter_of_the_guide(tmp_path, monkeypatch):
+def test_the_adapter_of_the_guide(adapter_module):
     """What docs/conformance.md shows is an adapter that passes."""
     guide = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
-    (tmp_path / "guide_adapter.py").write_text(guide.split("```python\n")[1].split("```")[0])
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    outcome = run_target("guide_adapter", 2)
+    outcome = run_target(adapter_module("guide_adapter", guide.split("```python\n")[1].split("```")[0]), 2)
     assert not outcome.failed and sum(v.status == "passed" for v in outcome.verdicts) > 25

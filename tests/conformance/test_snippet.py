@@ -1,11 +1,9 @@
 """Programs that show a failure without a name: they run, print what is wrong, and nothing of a right adapter."""
 
 import json
-import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -79,15 +77,12 @@ def test_an_array_as_text(array):
 
 
 @pytest.fixture
-def written(tmp_path, monkeypatch):
+def written(adapter_module, tmp_path):
     """written(name, code) -> the path of a snippet for what is wrong in an adapter."""
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-
     def write(name, code, *arguments):
-        (tmp_path / f"{name}.py").write_text(textwrap.dedent(code))
         file = tmp_path / f"{name}_snippet.py"
-        main(["conformance", "run", "--target", name, "--ranks", "2", "--snippet", str(file), *arguments])
+        main(["conformance", "run", "--target", adapter_module(name, code), "--ranks", "2", "--snippet", str(file),
+              *arguments])
         return file
 
     return write

@@ -19,14 +19,20 @@ def lm_loss(values, batch, state, notes):
     x = functional.embedding(batch["inputs"], values["embedding"], sparse=True) * (weights != 0)[:, :, None]
     c, h, outputs = state["lstm0/c"], state["lstm0/h"], []
     for word in x:
-        gates = torch.cat([word, h], 1) @ values["lstm0/kernel"] + values["lstm0/bias"]
-        i, j, f, o = gates.chunk(4, dim=1)
-        c = torch.sigmoid(f + FORGET_BIAS) * c + torch.sigmoid(i) * torch.tanh(j)
-        h = (torch.sigmoid(o) * torch.tanh(c)) @ values["lstm0/projection"]
+        c, h = _cell(values, "lstm0", word, (c, h))
+        h = h @ values["lstm0/projection"]
         outputs.append(h)
     state["lstm0/c"], state["lstm0/h"] = c.detach(), h.detach()
     losses = _sampled_softmax(values, torch.cat(outputs), batch)
     return (losses * weights.flatten()).sum() / batch["normaliser"].item()
+
+
+def _cell(values, name, x, state):
+    """Return (c, h) of an LSTM after one word."""
+    gates = torch.cat([x, state[1]], -1) @ values[f"{name}/kernel"] + values[f"{name}/bias"]
+    i, j, f, o = gates.chunk(4, dim=-1)
+    c = torch.sigmoid(f + FORGET_BIAS) * state[0] + torch.sigmoid(i) * torch.tanh(j)
+    return c, torch.sigmoid(o) * torch.tanh(c)
 
 
 def _sampled_softmax(values, h, batch):
@@ -109,18 +115,11 @@ class _Translation:
         self.keys = h @ values["attention/memory"] + values["attention/bias"]
         self.scale = values["attention/v"] * values["attention/g"] / values["attention/v"].norm()
 
-    def cell(self, name, x, state):
-        """Return (c, h) after one word."""
-        gates = torch.cat([x, state[1]]) @ self.values[f"{name}/kernel"] + self.values[f"{name}/bias"]
-        i, j, f, o = gates.chunk(4)
-        c = torch.sigmoid(f + FORGET_BIAS) * state[0] + torch.sigmoid(i) * torch.tanh(j)
-        return c, torch.sigmoid(o) * torch.tanh(c)
-
     def layer(self, name, x, state):
         """Return (h of each word, the last state)."""
         outputs = []
         for word in x:
-            state = self.cell(name, word, state)
+            state = _cell(self.values, name, word, state)
             outputs.append(state[1])
         return torch.stack(outputs), state
 
@@ -133,12 +132,12 @@ class _Translation:
 
     def step(self, word):
         """Return the top layer's h of one word."""
-        self.states[0] = self.cell("decoder/0", torch.cat([word, self.context]), self.states[0])
+        self.states[0] = _cell(self.values, "decoder/0", torch.cat([word, self.context]), self.states[0])
         h = self.states[0][1]
         scores = torch.tanh(h @ self.values["attention/query"] + self.keys) @ self.scale
         self.context = torch.softmax(scores, 0) @ self.memory
         for n in range(1, len(self.states)):
-            self.states[n] = self.cell(f"decoder/{n}", torch.cat([h, self.context]), self.states[n])
+            self.states[n] = _cell(self.values, f"decoder/{n}", torch.cat([h, self.context]), self.states[n])
             h = self.states[n][1]
         return h
 

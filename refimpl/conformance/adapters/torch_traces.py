@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import torch
 
+from refimpl.conformance.adapters.torch_given import numbers
 from refimpl.conformance.adapters.torch_models import LOSSES
 from refimpl.conformance.adapters.torch_training import OPTIMIZERS
 from refimpl.conformance.adapters.traced import TraceTraining, train
@@ -38,10 +39,8 @@ class TorchTraceTraining(TraceTraining):
 
     def plain(self, array):
         """Return a tensor's numbers; of a sparse gradient Rows."""
-        if array.is_sparse:
-            array = array.coalesce()
-            return Rows(array.indices()[0].numpy(), array.values().numpy())
-        return array.detach().numpy()
+        found = numbers(array.detach())
+        return Rows(*found) if array.is_sparse else found
 
     def gradients(self, batch, state):
         """Return what autograd gives."""

@@ -10,7 +10,7 @@ def show(outcome, expected: ExpectedFailures = ExpectedFailures(), verbose: bool
     try:
         from refimpl.conformance.report.terminal import print_outcome
     except ImportError:
-        print("\n".join(lines(outcome, expected)))
+        print("\n".join(lines(outcome, expected, verbose)))
     else:
         print_outcome(outcome, expected, verbose)
 

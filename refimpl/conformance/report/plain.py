@@ -1,4 +1,4 @@
-"""An outcome as plain JSON data."""
+"""An outcome as plain JSON data, and as lines of text."""
 
 import math
 from dataclasses import asdict
@@ -6,6 +6,7 @@ from dataclasses import asdict
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.report.expected import ExpectedFailures
 from refimpl.conformance.report.snippet import snippet
+from refimpl.conformance.words import some
 
 FORMAT = 1
 
@@ -33,27 +34,49 @@ def unexpected(outcome, expected: ExpectedFailures) -> list:
     return [v for v in outcome.failed if not expected.reason(v.case, v.ranks)]
 
 
-def numbers_of(verdict) -> tuple[str, str]:
-    """Return worst ULP and worst ratio of a verdict or finding as text, "" where nothing was compared. Local."""
-    compared = getattr(verdict, "findings", True)
-    return (f"{verdict.worst_ulp:.3g}", f"{verdict.worst_ratio:.3g}") if compared else ("", "")
+def rows(outcome, expected: ExpectedFailures, verbose: bool = False):
+    """Yield (case, stage, status, worst ULP, worst ratio, words) of cases that failed; with ``verbose``, or passed.
+
+    Other variables that failed in a case follow it, with "" for the first three. Local.
+    """
+    for v in outcome.verdicts:
+        if v.status == "failed" or verbose and v.status == "passed":
+            status = "expected" if v.status == "failed" and expected.reason(v.case, v.ranks) else v.status
+            numbers = (f"{v.worst_ulp:.3g}", f"{v.worst_ratio:.3g}") if v.findings else ("", "")
+            yield v.case, v.stage, status, *numbers, v.why
+            for f in v.findings:
+                if not f.ok and not v.why.startswith(f.words):
+                    yield "", "", "", f"{f.worst_ulp:.3g}", f"{f.worst_ratio:.3g}", f.words
 
 
-def others_that_failed(verdict) -> list:
-    """Return the findings that failed beside the one whose words the verdict has. Local."""
-    return [f for f in verdict.findings if not f.ok and not verdict.why.startswith(f.words)]
-
-
-def lines(outcome, expected: ExpectedFailures = ExpectedFailures()) -> list[str]:
-    """Return the report as plain lines, for terminals without rich. Local."""
-    result = [f"{outcome.target} on {outcome.ranks} ranks"]
-    for v in outcome.failed:
-        status = "expected" if expected.reason(v.case, v.ranks) else "failed"
-        result.append(f"{v.case} ({v.stage}) {status}: {v.why}")
-        result += [f"    {f.words}" for f in others_that_failed(v)]
+def remarks(outcome, expected: ExpectedFailures):
+    """Yield (style, line) of what is said below the cases: what was skipped, the diagnoses, the counts. Local."""
+    reasons: dict[str, list[str]] = {}
+    for v in outcome.verdicts:
+        if v.status == "skipped":
+            reasons.setdefault(v.why, []).append(v.case)
+    for reason, cases in reasons.items():
+        yield "dim", f"skipped, {reason}: {some(cases)}"
     for diagnosis, cases in summary(outcome.verdicts):
-        result += [f"{diagnosis.words} ({diagnosis.code})", f"    {diagnosis.evidence}", f"    in {', '.join(cases)}"]
-    return [*result, ", ".join(f"{count} {status}" for status, count in counts_of(outcome.verdicts).items())]
+        yield "bold", f"{diagnosis.words} ({diagnosis.code})"
+        if diagnosis.evidence:
+            yield "none", f"    {diagnosis.evidence}"
+        hint = "; --snippet FILE writes a program that shows it" if diagnosis.shown_by else ""
+        yield "dim", f"    in {some(cases)}{hint}"
+    for pattern in expected.fixed(outcome.verdicts):
+        yield "yellow", f"{pattern} passes now: take it off the list of expected failures"
+    counts = ", ".join(f"{count} {status}" for status, count in counts_of(outcome.verdicts).items())
+    bad = unexpected(outcome, expected)
+    of_them = f"; {len(bad)} of them unexpected" if expected.reasons and outcome.failed else ""
+    yield "bold red" if bad else "green", counts + of_them
+
+
+def lines(outcome, expected: ExpectedFailures = ExpectedFailures(), verbose: bool = False) -> list[str]:
+    """Return the report as plain lines, for terminals without rich. Local."""
+    return [f"{outcome.target} on {outcome.ranks} ranks",
+            *(f"{case} ({stage}) {status}: {words}" if case else f"    {words}"
+              for case, stage, status, _, _, words in rows(outcome, expected, verbose)),
+            *(line for _, line in remarks(outcome, expected))]
 
 
 def _case(verdict, expected) -> dict:

@@ -36,15 +36,15 @@ class TracedPart(CaseVariable):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedCase(Case):
-    """stage: what differs.  sources, wanted, inputs: see ``expect``."""
+    """stage: what differs.  sources, wanted, gradients: see ``expect``."""
 
     stage: str
     sources: Sources
     wanted: dict
-    inputs: dict
+    gradients: dict
 
 
-def case_of(sources, wanted, inputs, stage, step) -> TracedCase:
+def case_of(sources, wanted, gradients, stage, step) -> TracedCase:
     """Return what differs first, in a stage and a step, as a case. Local.
 
     steps: each microbatch's gradients: as expected, if they are what differs.
@@ -59,7 +59,7 @@ def case_of(sources, wanted, inputs, stage, step) -> TracedCase:
     return TracedCase(f"{sources.theirs.name}/{stage}", "update", "a training", sources.microbatches,
                       sources.variables, tuple(map(given, range(sources.steps))), exact=False,
                       settings={"task": {**task, "resume_after": step or None}, "starts": False}, stage=stage,
-                      sources=sources, wanted=wanted, inputs=inputs)
+                      sources=sources, wanted=wanted, gradients=gradients)
 
 
 class TraceEvidence(Evidence):
@@ -186,7 +186,7 @@ class TracedAnswers(TrainingAnswers):
 
     def known(self, place) -> Expected:
         """Return a step's sum as it was handed in, or as it should be. Local."""
-        return Expected(self.case.inputs[place.step].gradients[place.variable.name], np.zeros(()), place.variable.dtype)
+        return Expected(self.case.gradients[place.step][place.variable.name], np.zeros(()), place.variable.dtype)
 
     def delivered(self, place: Place) -> Expected:
         want = super().delivered(place)

@@ -29,12 +29,12 @@ def judge_trace(theirs: Trace, target: str = "trace") -> Outcome:
     sources = Sources(theirs, truth if theirs.precision == "float64" else single, truth, single)
     refuse(sources)
     with np.errstate(all="ignore"):  # wrong numbers overflow as they please
-        wanted, inputs = expected(sources)
+        wanted, gradients = expected(sources)
         verdicts = [_verdict(sources, wanted, stage) for stage in ORDER]
         _note_unknown(sources, verdicts)
         if first := first_difference(verdicts):
             verdict, finding = first
-            verdict.diagnosis = explain(sources, wanted, inputs, verdict, finding)
+            verdict.diagnosis = explain(sources, wanted, gradients, verdict, finding)
             for other in verdicts:
                 if other.status == "failed" and other is not verdict:
                     other.why += f"; the first difference is in {verdict.stage} of step {finding.step}"

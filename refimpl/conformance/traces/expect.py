@@ -15,18 +15,18 @@ import numpy as np
 from refimpl.conformance.case import double, numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Aggregate, Expected
 from refimpl.conformance.traces.sources import GIVEN, Sources, merged
-from refimpl.conformance.traces.updates import Inputs, expected_update
+from refimpl.conformance.traces.updates import expected_update
 
 MARGIN = 16
 """How much farther than our float32 run another may be from the truth: other orders of summation, other libraries."""
 
 
-def expected(sources: Sources) -> tuple[dict[tuple, Expected], dict[int, Inputs]]:
-    """Return (stage, step, microbatch, variable, part) -> Expected, and step -> its update's inputs. Local.
+def expected(sources: Sources) -> tuple[dict[tuple, Expected], dict[int, dict]]:
+    """Return (stage, step, microbatch, variable, part) -> Expected, and step -> the gradients of its update. Local.
 
     Stage "training" stands for parameters held against the whole training in float64.
     """
-    result, inputs, last = _given(sources, "start", None), {}, {}
+    result, gradients, last = _given(sources, "start", None), {}, {}
     for step in range(sources.steps):
         if sources.theirs.joined_at == "model":
             result |= _measured(sources, step, "carried") | _computed(sources, step)
@@ -35,13 +35,20 @@ def expected(sources: Sources) -> tuple[dict[tuple, Expected], dict[int, Inputs]
             result |= _given(sources, stage, step)
         sums = _aggregates(sources, step)
         result |= {("aggregated", step, None, name, "value"): want for name, want in sums.items()}
-        inputs[step] = _inputs(sources, step, sums, last)
-        last = expected_update(sources, inputs[step], step)
+        if (given := sources.aggregated(step)) is not None:
+            sums = {name: _exactly(sources, merged(part)) for name, part in given.items()}
+        gradients[step] = {name: want.value for name, want in sums.items()}
+        last = expected_update(sources, _before(sources, step, last), sums, step)
         result |= {("parameters" if part == "value" else "state", step, None, name, part): want
                    for (name, part), want in last.items()}
         if sources.theirs.joined_at == "model":
             result |= {("training", *place[1:]): want for place, want in _measured(sources, step, "parameters").items()}
-    return result, inputs
+    return result, gradients
+
+
+def _exactly(sources, part) -> Expected:
+    value = double(part)
+    return Expected(value, np.zeros(np.shape(numbers_of(value))), sources.theirs.precision)
 
 
 def _given(sources, stage, step) -> dict:
@@ -50,8 +57,7 @@ def _given(sources, stage, step) -> dict:
     for place in sources.ours.arrays:
         if place[:2] == (stage, step) and place[4] != "rows":
             part = "value" if place[4] == "ids" else place[4]
-            value = double(sources.ours.get(*place[:2], place[3], place[2], part))
-            result[*place[:4], part] = Expected(value, np.zeros(np.shape(numbers_of(value))), sources.theirs.precision)
+            result[*place[:4], part] = _exactly(sources, sources.ours.get(*place[:2], place[3], place[2], part))
     return result
 
 
@@ -99,19 +105,9 @@ def _aggregates(sources, step) -> dict[str, Expected]:
     return {place[3]: want for place, want in _measured(sources, step, "aggregated").items()}
 
 
-def _inputs(sources, step, sums, last) -> Inputs:
-    """Return what a step's update begins from: theirs where they hand it in, else what was expected.
-
-    sums: name -> Expected of the aggregated gradients.  last: (name, part) -> Expected after the step before.
-    """
+def _before(sources, step, last) -> dict:
+    """Return (name, "value" or slot) -> Expected before an update: theirs where they hand it in, else ``last``."""
     places = [(v.name, part) for v in sources.variables
               for part in ("value", *(sources.slots if v.name not in sources.statistics else ()))]
-    theirs = {place: sources.before(step, *place) for place in places}
-    values = {place: last[place].value if array is None else np.asarray(array, np.float64)
-              for place, array in theirs.items()}
-    errors = {place: last[place].tolerance for place, array in theirs.items() if array is None}
-    given = sources.aggregated(step)
-    if given is not None:
-        return Inputs(values, {name: double(merged(part)) for name, part in given.items()}, errors)
-    return Inputs(values, {name: want.value for name, want in sums.items()}, errors,
-                  {name: want.tolerance for name, want in sums.items()})
+    return {place: last[place] if (array := sources.before(step, *place)) is None else _exactly(sources, array)
+            for place in places}

@@ -25,14 +25,14 @@ STAGES = {
 """Stage -> what is said where nothing explains what differs."""
 
 
-def explain(sources, wanted, inputs, verdict: Verdict, finding: VariableResult) -> Diagnosis:
+def explain(sources, wanted, gradients, verdict: Verdict, finding: VariableResult) -> Diagnosis:
     """Return what explains all that was handed in of the first wrong step, and of most others. Local.
 
-    wanted, inputs: see ``expect.expected``.  finding: the first of the verdict's that differs.
+    wanted, gradients: see ``expect.expected``.  finding: the first of the verdict's that differs.
     """
     if finding.code:
         return Diagnosis(finding.code, finding.words)
-    case = case_of(sources, wanted, inputs, verdict.stage, finding.step)
+    case = case_of(sources, wanted, gradients, verdict.stage, finding.step)
     evidence = TraceEvidence(case, finding.step)
     fits, left = search([evidence])
     if fits:
@@ -54,8 +54,8 @@ def _of_most_steps(fit: Explanation, case) -> Explanation:
 
 
 def in_microbatches(found: Diagnosis) -> Diagnosis:
-    """Return a diagnosis of a trace, in which what stands for a rank is a microbatch. Local."""
+    """Return a diagnosis of a trace: what stands for a rank is a microbatch, and there is no adapter to call. Local."""
     def named(text):
         return re.sub(r"\brank(?=s? \d)", "microbatch", text).replace("microbatchs", "microbatches")
 
-    return replace(found, words=named(found.words), evidence=named(found.evidence))
+    return replace(found, words=named(found.words), evidence=named(found.evidence), shown_by=())

@@ -1,7 +1,8 @@
-"""Record a training of ours, step by step: what the product's own trainer computes, sums and updates."""
+"""Record the golden trainings (``models.golden``): what the product's own trainer computes, sums and updates."""
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -9,10 +10,14 @@ from kernels import RowGradient
 from kernels.random import key_of
 from kernels.update import OPTIMIZERS
 from models.candidates import log_expected_count
+from models.golden import SEED, STEPS, Golden
+from models.registry import MODELS, entry_of
 from models.variable import STATISTIC_RATE
 from refimpl.conformance.case import Rows
 from refimpl.conformance.semantics import Semantics
-from refimpl.conformance.traces.format import Trace, edition_of
+from refimpl.conformance.traces.format import PRECISIONS, Trace, edition_of, write_trace
+from refimpl.conformance.traces.golden import FOLDER, golden, golden_path
+from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
 SEMANTICS = Semantics(name="refimpl", dense="sum", sparse="sum", order="tree")
@@ -21,10 +26,10 @@ SEMANTICS = Semantics(name="refimpl", dense="sum", sparse="sum", order="tree")
 class TraceRecorder:
     """A model that calls another model, and records its arguments and results."""
 
-    def __init__(self, model, trace: Trace, seed: int, steps: int, microbatches: int):
+    def __init__(self, model, trace: Trace, microbatches: int):
         self.model, self.variables, self.trace = model, model.variables, trace
         self.rows_needed = model.rows_needed
-        self.places = {key_of(seed, "microbatch", s, v): (s, v) for s in range(steps) for v in range(microbatches)}
+        self.places = {key_of(SEED, "microbatch", s, v): (s, v) for s in range(STEPS) for v in range(microbatches)}
 
     def loss_and_gradients(self, dense, rows, batch):
         step, leaf = self.places[batch.key]
@@ -74,17 +79,35 @@ def started_from(variables, trace: Trace) -> list:
     return [replace(v, initial=Given.of(trace.get("start", None, v.name))) for v in variables]
 
 
-def record(name: str, recipe, precision: str) -> Trace:
-    """Return the trace of a recipe's training on one rank. float64 starts from float32's values. Local."""
-    model, options = recipe.model(precision), recipe.options
-    head = _head(name, recipe, precision, model.variables)
+def regenerate(names, folder=FOLDER) -> list[Path]:
+    """Record the named trainings in both precisions and write them to a folder; return the files. Local, one rank.
+
+    Raises ValueError for a name that does not exist.
+    """
+    paths = {(name, precision): golden_path(name, precision) for name in names for precision in PRECISIONS}
+    written: list[Path] = []
+    for (name, precision), path in paths.items():
+        written += write_trace(record(name, entry_of(name).golden, precision), Path(folder) / path.name)
+    golden.cache_clear()
+    return written
+
+
+def options_of(training: Golden) -> Options:
+    """Return the trainer's options. Local."""
+    return Options(steps=STEPS, seed=SEED, **training.options)
+
+
+def record(name: str, training: Golden, precision: str) -> Trace:
+    """Return the trace of a training on one rank. float64 starts from float32's values. Local."""
+    model, options, (data, samples) = training.make_model(precision), options_of(training), training.make_data()
+    about = {"model": name, "code": MODELS[name].replace(".", "/"), **training.about}
+    head = _head(name, precision, options, data.microbatches, about, model.variables)
     trace = Trace(json.loads(json.dumps(head)))  # as it will be read: lists for tuples
-    _record_start(trace, recipe.model("float32").variables, options)
+    _record_start(trace, training.make_model("float32").variables, options)
     model.variables = started_from(model.variables, trace)
-    _record_inputs(trace, recipe, model)
-    recorder = TraceRecorder(model, trace, options.seed, options.steps, recipe.data.microbatches)
-    trainer = RecordingTrainer.open(recorder, recipe.data, options)
-    record_steps(trace, trainer, options.steps)
+    _record_inputs(trace, data, samples, model)
+    recorder = TraceRecorder(model, trace, data.microbatches)
+    record_steps(trace, RecordingTrainer.open(recorder, data, options), STEPS)
     trace.head["edition"] = edition_of(trace)
     return trace
 
@@ -117,16 +140,16 @@ def _joined(variable, pieces):
     return Rows(ids[order], rows[order])
 
 
-def _head(name, recipe, precision, variables) -> dict:
-    options, optimizer = recipe.options, OPTIMIZERS[recipe.options.optimizer]
+def _head(name, precision, options, microbatches, about, variables) -> dict:
+    optimizer = OPTIMIZERS[options.optimizer]
     initial = {"initial": next(iter(optimizer.state.values()))} if options.optimizer == "adagrad" else {}
     return {
         "trace": name, "precision": precision, "joined_at": "model", "semantics": SEMANTICS.to_json(),
         "command": f"python -m refimpl conformance regenerate {name}",
-        "training": {"seed": options.seed, "steps": options.steps, "microbatches": recipe.data.microbatches,
+        "training": {"seed": options.seed, "steps": options.steps, "microbatches": microbatches,
                      "optimizer": options.optimizer, "rate": options.learning_rate, "clip": options.clip_norm,
                      "options": {**optimizer.options, **options.optimizer_options, **initial},
-                     "statistic_rate": STATISTIC_RATE, "model": recipe.about},
+                     "statistic_rate": STATISTIC_RATE, "model": about},
         "variables": [{"name": v.name, "shape": list(v.shape), "sparse": v.sparse, "statistic": v.statistic}
                       for v in variables]}
 
@@ -139,20 +162,19 @@ def _record_start(trace, variables, options):
             trace.add("start", None, variable.name, np.full_like(value, initial), part=slot)
 
 
-def _record_inputs(trace, recipe, model):
-    data, seed = recipe.data, recipe.options.seed
-    for step in range(recipe.options.steps):
+def _record_inputs(trace, data, samples, model):
+    for step in range(STEPS):
         for leaf in range(data.microbatches):
             batch = data.microbatch(step, leaf)
             if batch is None:
                 continue
-            arrays = {"samples": recipe.samples.microbatch(step, leaf).inputs, "inputs": batch.inputs,
+            arrays = {"samples": samples.microbatch(step, leaf).inputs, "inputs": batch.inputs,
                       "targets": batch.targets, "normaliser": np.float64(batch.normaliser),
                       "starts_epoch": np.int64(data.starts_epoch(step))}
             if batch.weights is not None:
                 arrays["weights"] = batch.weights
             if hasattr(model, "candidates"):
-                drawn = model.candidates(replace(batch, key=key_of(seed, "microbatch", step, leaf)))
+                drawn = model.candidates(replace(batch, key=key_of(SEED, "microbatch", step, leaf)))
                 arrays |= {"candidates": drawn.ids, **{
                     f"{what}_log_counts": log_expected_count(ids, drawn.tries, model.vocabulary)
                     for what, ids in (("candidate", drawn.ids), ("target", batch.targets))}}

@@ -5,8 +5,6 @@ The bound of an element is of first order, and doubled: twice what the largest e
 gamma_n / 2 (Higham 2002, section 4.2).
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from refimpl.conformance.case import numbers_of, with_numbers
@@ -15,19 +13,6 @@ from refimpl.conformance.rules.bounds import gamma
 from refimpl.plain.updates import Updates
 
 OPERATIONS = 16
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What an update of all variables starts from, float64, and the largest error of each (missing: 0).
-
-    values: (name, "value" or slot) -> array.  gradients: name -> array or Rows.  errors, gradient_errors: key -> array.
-    """
-
-    values: dict
-    gradients: dict
-    errors: dict = field(default_factory=dict)
-    gradient_errors: dict = field(default_factory=dict)
 
 
 def updated(sources, values, gradients, scales, step, semantics) -> dict:
@@ -56,37 +41,40 @@ def clip_scales(sources, gradients, semantics) -> dict[str, float]:
     return dict.fromkeys(gradients, 1.0) | scales
 
 
-def expected_update(sources, inputs: Inputs, step) -> dict:
-    """Return (name, "value" or slot) -> Expected after one update. Local."""
+def expected_update(sources, before: dict, sums: dict, step) -> dict:
+    """Return (name, "value" or slot) -> Expected after one update. Local.
+
+    before: the same of what it begins from.  sums: name -> Expected of the gradients.
+    """
     semantics, dtype = sources.semantics, sources.theirs.precision
-    scales = clip_scales(sources, inputs.gradients, semantics)
-    size = sum(numbers_of(g).size for g in inputs.gradients.values())
+    values, gradients = ({place: want.value for place, want in wants.items()} for wants in (before, sums))
+    scales = clip_scales(sources, gradients, semantics)
+    size = sum(numbers_of(g).size for g in gradients.values())
     apart = gamma(size + 2, dtype) if min(scales.values()) < 1 else 0.0
 
     def run(values, gradients):
         return updated(sources, values, gradients, scales, step, semantics)
 
-    result, right = {}, run(inputs.values, inputs.gradients)
-    moved = [run(values, gradients) for values in _shifted_states(inputs) for gradients in _shifted(inputs, apart)]
+    result, right = {}, run(values, gradients)
+    moved = [run(values, gradients) for values in _shifted_states(before) for gradients in _shifted(sums, apart)]
     for place, value in right.items():
-        before, own = inputs.values[place], inputs.errors.get(place, 0.0) if place[1] == "value" else 0.0
+        own = before[place].tolerance if place[1] == "value" else 0.0
         reach = np.max([np.abs(other[place] - value) for other in moved], axis=0)
-        size = np.abs(before) + np.abs(value - before)
+        size = np.abs(values[place]) + np.abs(value - values[place])
         result[place] = Expected(value, 2 * (reach + own) + OPERATIONS * np.finfo(dtype).eps * size, dtype)
     return result
 
 
-def _shifted(inputs, relative):
+def _shifted(sums, relative):
     """Yield the gradients with their largest errors added and taken off."""
-    errors = inputs.gradient_errors
     for sign in (1.0, -1.0):
-        yield {name: with_numbers(g, lambda x: x + sign * (errors.get(name, 0.0) + relative * np.abs(x)))
-               for name, g in inputs.gradients.items()}
+        yield {name: with_numbers(want.value, lambda x: x + sign * (want.tolerance + relative * np.abs(x)))
+               for name, want in sums.items()}
 
 
-def _shifted_states(inputs):
+def _shifted_states(before):
     """Yield the values as they are, and with the largest errors of the optimizer's arrays added and taken off."""
-    yield inputs.values
-    for sign in (1.0, -1.0) if inputs.errors else ():
-        yield {place: array if place[1] == "value" else array + sign * inputs.errors.get(place, 0.0)
-               for place, array in inputs.values.items()}
+    yield {place: want.value for place, want in before.items()}
+    for sign in (1.0, -1.0) if any(want.tolerance.any() for want in before.values()) else ():
+        yield {place: want.value if place[1] == "value" else want.value + sign * want.tolerance
+               for place, want in before.items()}

@@ -10,15 +10,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels import RowGradient
-from models import Batch, Variable
+from models import Variable
+from models.golden import MICROBATCHES, STEPS
+from models.registry import entry_of
 from refimpl.cli import main
+from refimpl.conformance.adapters.ours_training import GivenData, GivenGradients
 from refimpl.conformance.case import Rows
 from refimpl.conformance.traces.check import judge_trace
 from refimpl.conformance.traces.format import PRECISIONS, Trace, read_trace
 from refimpl.conformance.traces.golden import FOLDER, NAMES, golden
-from refimpl.conformance.traces.recipes import RECIPES
-from refimpl.conformance.traces.record import RecordingTrainer, record, record_steps, started_from
+from refimpl.conformance.traces.record import RecordingTrainer, options_of, record, record_steps, started_from
 
 COMPUTED = ("inputs", "carried", "local")
 
@@ -27,33 +28,6 @@ def variables_of(trace: Trace) -> list:
     """Return the variables that a golden trace describes."""
     return [Variable(v["name"], tuple(v["shape"]), sparse=v["sparse"], statistic=v["statistic"], dtype=trace.precision)
             for v in trace.head["variables"]]
-
-
-class Replay:
-    """A model and a ``Data`` that return the local gradients of a trace."""
-
-    fingerprint = "0" * 64
-
-    def __init__(self, trace: Trace):
-        training = trace.head["training"]
-        self.trace, self.variables = trace, started_from(variables_of(trace), trace)
-        self.microbatches, self.steps_per_epoch = training["microbatches"], training["steps"]
-
-    def examples(self, step):
-        return 1
-
-    def starts_epoch(self, step):
-        return step == 0
-
-    def microbatch(self, step, index):
-        given = {v.name: self.trace.get("local", step, v.name, index) for v in self.variables}
-        return None if any(g is None for g in given.values()) else Batch(given, None)
-
-    def rows_needed(self, batch):
-        return {v.name: batch.inputs[v.name].ids for v in self.variables if v.sparse}
-
-    def loss_and_gradients(self, dense, rows, batch):
-        return 0.0, {name: RowGradient(g.ids, g.rows) if isinstance(g, Rows) else g for name, g in batch.inputs.items()}
 
 
 def differing(found: Trace, stored: Trace, stages=None) -> list:
@@ -79,7 +53,7 @@ def hold(found: Trace, stored: Trace):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.thorough("vgg-float32", "nmt-float32")  # of lm the command records both, below
 def test_recorded_again(name, precision):
-    hold(record(name, RECIPES[name], precision), golden(name, precision))
+    hold(record(name, entry_of(name).golden, precision), golden(name, precision))
 
 
 @pytest.mark.thorough
@@ -110,8 +84,7 @@ def test_the_command_writes_the_same_files(tmp_path, capsys):
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_in_another_order_pass(name):
     """Sums over the examples of a microbatch in another order: other roundings of a right model."""
-    recipe, stored = RECIPES[name], golden(name, "float32")
-    model = recipe.model("float32")
+    stored, model = golden(name, "float32"), entry_of(name).golden.make_model("float32")
 
     class Turned:
         variables, rows_needed = model.variables, model.rows_needed
@@ -122,14 +95,7 @@ def test_examples_in_another_order_pass(name):
             batch.weights = None if batch.weights is None else turn(batch.weights)
             return model.loss_and_gradients(dense, rows, batch)
 
-    class OfTurned:
-        def __getattr__(self, what):
-            return getattr(recipe, what)
-
-        def model(self, dtype):
-            return Turned()
-
-    found = record(name, OfTurned(), "float32")
+    found = record(name, replace(entry_of(name).golden, make_model=lambda dtype: Turned()), "float32")
     found.head["edition"] = stored.head["edition"]
     found = found.only(("local", "aggregated", "metrics", "state", "parameters"))
     assert any(found.arrays[p].tobytes() != stored.arrays[p].tobytes() for p in found.arrays)
@@ -140,10 +106,14 @@ def test_examples_in_another_order_pass(name):
 
 
 def replayed(name, precision, comm=None, **options):
-    """Return (what our trainer makes of the stored local gradients, its trainer)."""
-    replay, found = Replay(golden(name, precision)), Trace(dict(golden(name, precision).head))
-    trainer = RecordingTrainer.open(replay, replay, replace(RECIPES[name].options, **options), comm)
-    record_steps(found, trainer, replay.steps_per_epoch)
+    """Return what our trainer makes of the stored local gradients."""
+    stored = golden(name, precision)
+    variables = started_from(variables_of(stored), stored)
+    given = [{m: ({v.name: stored.get("local", s, v.name, m) for v in variables}, 0.0) for m in range(MICROBATCHES)
+              if stored.get("local", s, variables[0].name, m) is not None} for s in range(STEPS)]
+    trainer = RecordingTrainer.open(GivenGradients(variables), GivenData(given, MICROBATCHES),
+                                    replace(options_of(entry_of(name).golden), **options), comm)
+    record_steps(found := Trace(dict(stored.head)), trainer, STEPS)
     return found
 
 

@@ -21,12 +21,16 @@ class Mutant:
 
 
 def planted(**methods) -> type:
-    """Return the reference adapter with other methods: each is wrong(self, right, *arguments), right the one it had."""
+    """Return the reference adapter with other methods, see ``with_methods``."""
+    return with_methods(Reference, methods)
+
+
+def with_methods(kind: type, methods: dict) -> type:
+    """Return a class with other methods: each is wrong(self, right, *arguments), right the one it had."""
     def method(right, wrong):
         return lambda self, *given, **named: wrong(self, partial(right, self), *given, **named)
 
-    return type("Planted", (Reference,), {name: method(getattr(Reference, name), wrong)
-                                          for name, wrong in methods.items()})
+    return type("Planted", (kind,), {name: method(getattr(kind, name), wrong) for name, wrong in methods.items()})
 
 
 def undeclared(**rules) -> type:
