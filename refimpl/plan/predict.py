@@ -4,7 +4,7 @@
         by allreduce   the schedule, simulated (collectives/simulation), + work
         as messages    sum over its rounds (Traffic) of (latency + overhead x the busiest rank's messages
                        + max over machines of bytes / bandwidth, out or in, through the card or in memory) + work
-                       (the server's row numbers and how many they are: one message, one latency)
+                       (the server's row numbers, how many they are, and few rows: one message, one latency)
 
     work = bytes that the busiest rank adds up and updates / the network's reduction speed
     and for a codec: its effort x bytes of the busiest rank's microbatches' gradients / the reduction speed
@@ -15,6 +15,7 @@ what is the same for every plan (loss, norm). Predictions compare strategies; th
 
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import add
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from refimpl.plan.cost import INSIDE, machine_numbers, together
 from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.plan import Plan
 from refimpl.plan.sample import Sample
+from refimpl.server.rounds import FIRST
 
 MOST_SEGMENTS = 16  # simulated of a vector: more change nothing but the time that it takes
 
@@ -73,29 +75,29 @@ class Traffic:
     It adds up over variables that travel together, but for messages: small arrays of a pair are one
     (transport/packed.py), and of large ones the bytes count.
 
-    sent, received: round -> (M,) bytes that leave and enter each machine's card.  within: round -> (M,) bytes between
-    ranks of a machine.  messages: round -> (N,) that each rank sends or is sent.  work: (N,) bytes that each rank adds
-    up or updates.
+    moved: round -> (3, M) bytes that leave each machine's card, enter it, and go between ranks of the machine.
+    largest: round -> the most bytes from a rank to another.  messages: round -> (N,) that each rank sends or is sent.
+    work: (N,) bytes that each rank adds up or updates.
     """
 
-    sent: dict[tuple[str, str], np.ndarray]
-    received: dict[tuple[str, str], np.ndarray]
-    within: dict[tuple[str, str], np.ndarray]
+    moved: dict[tuple[str, str], np.ndarray]
+    largest: dict[tuple[str, str], float]
     messages: dict[tuple[str, str], np.ndarray]
     work: np.ndarray
 
     def __add__(self, other: "Traffic") -> "Traffic":
-        columns = zip((self.sent, self.received, self.within), (other.sent, other.received, other.within))
-        messages = {name: np.maximum(self.messages.get(name, 0), other.messages.get(name, 0))
-                    for name in {**self.messages, **other.messages}}
-        return Traffic(*({name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
-                         for left, right in columns), messages, self.work + other.work)
+        def joined(join, left, right):
+            return {name: join(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
 
-    def through_cards(self, control: bool = True) -> np.ndarray:
-        """Return (M,) bytes through each machine's card, in and out. control: False leaves out control messages."""
-        columns = [column for part in (self.sent, self.received) for (_, kind), column in part.items()
-                   if control or kind != "control"]
-        return np.sum(columns or [np.zeros(1)], axis=0)
+        return Traffic(joined(add, self.moved, other.moved), joined(add, self.largest, other.largest),
+                       joined(np.maximum, self.messages, other.messages), self.work + other.work)
+
+    def by_itself(self, phase: str, kind: str) -> bool:
+        """Return whether a round has messages of its own: see ``server.row_numbers`` for what goes with the lengths."""
+        if phase == "allgather" or (phase, "control") not in self.messages:
+            return True
+        along = sum(self.largest.get((phase, other), 0) for other in ("control", "indices", "rows"))
+        return not (kind == "indices" or kind == "rows" and phase in ("push", "aggregate") and along <= FIRST)
 
 
 def traffic_of(placed, plan, sample: Sample) -> Traffic:
@@ -117,24 +119,27 @@ def traffic_of(placed, plan, sample: Sample) -> Traffic:
     work = sum(strategy.work(variable, plan, sample) for variable, strategy in placed) + sum(
         matrix.sum(axis=0) for (phase, kind), matrix in rounds.items()  # gradients, to be added up where they come
         if phase in ("aggregate", "push", "allgather") and kind in ("rows", "dense"))
-    sent, received, within, messages = {}, {}, {}, {}
-    for name, matrix in rounds.items():
-        sent[name], received[name], within[name] = by_machine(matrix, machine_numbers(plan))
-        times = max(strategy.message_rounds(variable, plan.ranks) for variable, strategy in placed
-                    ) if name[1] == "rows" else 1
-        messages[name] = times * ((matrix > 0).sum(axis=0) + (matrix > 0).sum(axis=1))
-    return Traffic(sent, received, within, messages, work)
+    times = max(strategy.message_rounds(variable, plan.ranks) for variable, strategy in placed)
+    messages = {name: (times if name[1] == "rows" else 1) * ((matrix > 0).sum(axis=0) + (matrix > 0).sum(axis=1))
+                for name, matrix in rounds.items()}
+    return Traffic({name: by_machine(matrix, machine_numbers(plan)) for name, matrix in rounds.items()},
+                   {name: float(matrix.max()) for name, matrix in rounds.items()}, messages, work)
 
 
-def by_machine(matrix, machine: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the bytes that leave and enter each machine's card, and those between its ranks: (M,) each. Local.
+def by_machine(matrix, machine: np.ndarray) -> np.ndarray:
+    """Return (3, M) bytes that leave each machine's card, enter it, and go between its ranks. Local.
 
     matrix[i, j]: bytes that rank i sends rank j.  machine: (N,), of each rank.
     """
-    count, crosses = machine.max() + 1, machine[:, None] != machine
+    crosses = machine[:, None] != machine
     over, inside = np.where(crosses, matrix, 0), np.where(crosses, 0, matrix)
-    return (np.bincount(machine, over.sum(axis=1), count), np.bincount(machine, over.sum(axis=0), count),
-            np.bincount(machine, inside.sum(axis=1), count))
+    return np.array([np.bincount(machine, sent, machine.max() + 1)
+                     for sent in (over.sum(axis=1), over.sum(axis=0), inside.sum(axis=1))])
+
+
+def speeds(network: Network) -> np.ndarray:
+    """Return (3, M) bytes/s of what ``by_machine`` returns. Local."""
+    return np.array([network.bandwidth_out, network.bandwidth_in, network.memory_bandwidth])
 
 
 class Predictor:
@@ -168,9 +173,8 @@ class Predictor:
             if (layout := strategy.arena([part], strategy.coding)) is not None:
                 total += self._time(plan, layout).card_bytes(layout.size)
                 continue
-            traffic = self._traffic(plan, part, strategy)
-            total += round(float(traffic.through_cards().max() if len(self.network.machines) > 1
-                                 else sum(column.sum() for column in traffic.within.values())))
+            moved = sum(self._traffic(plan, part, strategy).moved.values(), np.zeros((3, len(self.network.machines))))
+            total += round(float((moved[0] + moved[1]).max() if len(self.network.machines) > 1 else moved[2].sum()))
         return total
 
     def _coding(self, plan, variable) -> float:
@@ -209,13 +213,10 @@ def seconds_of(traffic: Traffic, network: Network, bytes_count: bool = True) -> 
     for name, messages in traffic.messages.items():
         if not messages.any():
             continue
-        if name[1] != "indices" or (name[0], "control") not in traffic.messages or name[0] == "allgather":
-            # the server's row numbers travel in the message that says how many they are (server/row_numbers.py)
+        if traffic.by_itself(*name):
             crosses = len(network.machines) > 1 and name[0] not in INSIDE
             total += network.latency if crosses else network.latency_within
             total += network.overhead * float(messages.max())
         if bytes_count:
-            total += float(max((traffic.sent[name] / network.bandwidth_out).max(),
-                               (traffic.received[name] / network.bandwidth_in).max(),
-                               (traffic.within[name] / network.memory_bandwidth).max()))
+            total += float((traffic.moved[name] / speeds(network)).max())
     return total

@@ -14,6 +14,7 @@ from refimpl.server.partition import Partitioning
 T = TypeVar("T")
 
 ROUND = 1 << 18  # bytes of all rows of a round; smaller rounds cost more than the earlier start gains
+FIRST = 1 << 14  # bytes of a message of row numbers, in which few rows travel along: see ``row_numbers``
 
 
 def partitions_a_round(parts: Partitioning, row_bytes: int) -> int:

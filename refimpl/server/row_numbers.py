@@ -9,10 +9,11 @@ from the lengths. So a push of few rows takes one message and not two.
 
 import numpy as np
 
+from refimpl.server.rounds import FIRST
 from refimpl.transport import Communicator
 from refimpl.transport.packed import apart
 
-HEAD = 2048  # numbers in a first message, lengths and row numbers: 16 KiB
+HEAD = FIRST // 8  # numbers in a first message, lengths and row numbers
 
 
 def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming: dict[int, list[str]],

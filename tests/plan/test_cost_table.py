@@ -93,35 +93,25 @@ def in_and_out(predicted):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 8])
-def test_exact_bytes_of_rows_are_the_tables(ranks):
+def test_exact_bytes_at_one_owner_and_by_allreduce_are_the_tables(ranks):
     """Constructed touch sets, one microbatch a rank: predict_step, as the ledger, gives the table's numbers."""
     setting = Setting(ranks)
     size, rows = alphas(setting), Variable("rows", (ranks * Q, ROW // 4), sparse=True)
     needs = [touched(setting, rank) for rank in range(ranks)]
-    sets = {"rows": needs}, {"rows": [[ids] for ids in needs]}
-    machines = in_blocks(ranks, 1)
-    spread = sparse_server_spread(Sparse(Q, ROW, size.alpha), setting, ranks)
-    for partitions, expected in ((1, sparse_server_at_owner(size, setting)), (ranks, spread)):
-        plan = make_plan([rows], "hybrid", ranks, ranks, partitions=partitions, machines=machines)
-        found = in_and_out(predict_step(plan, [rows], *sets, 0))
-        assert (found["rows"], found["indices"]) == expected
-    found = in_and_out(predict_step(make_plan([rows], "allreduce", ranks, ranks, machines=machines), [rows], *sets, 0))
-    assert (found["rows"], found["indices"]) == sparse_allgather(size, setting)
-    plan = make_plan([rows], "allreduce", ranks, ranks, sparse_as_dense=True, machines=machines, allreduce="direct")
-    assert in_and_out(predict_step(plan, [rows], *sets, 0))["dense"] == sparse_as_dense(size, setting)
 
+    def found(variables, architecture, **more):
+        plan = make_plan(variables, architecture, ranks, ranks, machines=in_blocks(ranks, 1), **more)
+        return in_and_out(predict_step(plan, variables, {"rows": needs}, {"rows": [[ids] for ids in needs]}, 0))
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 8])
-def test_exact_bytes_of_dense_variables_are_the_tables(ranks):
-    setting = Setting(ranks)
+    at_owner = found([rows], "hybrid", partitions=1)
+    assert (at_owner["rows"], at_owner["indices"]) == sparse_server_at_owner(size, setting)
+    whole = found([rows], "allreduce", sparse_as_dense=True, allreduce="direct")
+    assert whole["dense"] == sparse_as_dense(size, setting)
     for count in (1, 2 * ranks):
         variables = [Variable(f"v{i}", (ranks, 6)) for i in range(count)]
-        w = variables[0].nbytes
-        plan = make_plan(variables, "ps", ranks, ranks, machines=in_blocks(ranks, 1))
-        found = in_and_out(predict_step(plan, variables, {}, {}, 0))["dense"]
-        assert found == (dense_server_at_owner(w, setting) if count == 1 else dense_server_spread(w, setting, count))
-        plan = make_plan(variables, "allreduce", ranks, ranks, allreduce="direct")
-        assert in_and_out(predict_step(plan, variables, {}, {}, 0))["dense"] == dense_allreduce(w, setting, count)
+        summed = found(variables, "allreduce", allreduce="direct")
+        assert summed["dense"] == dense_allreduce(variables[0].nbytes, setting, count)
+    assert found(variables[:1], "ps")["dense"] == dense_server_at_owner(variables[0].nbytes, setting)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)

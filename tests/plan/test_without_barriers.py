@@ -1,17 +1,14 @@
 """Bytes and throughput without barriers: counted message by message, by the plain clock, and in closed form."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from constructed import ROW, SETTINGS, alphas, touched
 
 from kernels import RowGradient
 from models import Constant, Variable
 from refimpl.collectives.simulation.network import Network
 from refimpl.plain.async_worker import Step
-from refimpl.plain.cost_table import dense_server_spread, sparse_server_spread
 from refimpl.plain.hybrid import Options
 from refimpl.plain.owner import Owner
 from refimpl.plain.scripted_clock import run
@@ -125,25 +122,6 @@ def test_workers_together_move_what_synchronous_ranks_of_one_microbatch_move():
             total[key] = total.get(key, 0) + matrix
     nodes = {name: [[ids] for ids in of] for name, of in pushed.items()}
     assert without_control(total) == without_control(bytes_between(plan, MIXED, pulled, nodes))
-
-
-@pytest.mark.parametrize("setting", [s for s in SETTINGS if s.workers == 1], ids=str)
-def test_a_worker_moves_its_part_of_the_cost_table(setting):
-    """Of G = 1: α w down and α w up, but for what it owns; half of what its card sees, which serves others as much."""
-    n, size = setting.ranks, alphas(setting)
-    dense = [Variable(f"dense{i}", (6,)) for i in range(n)]
-    table = Variable("table", (size.rows, ROW // 4), sparse=True)
-    plan = make_plan([*dense, table], "ps", n, n, local_aggregation=False)
-    for worker in range(n):
-        rows = {"table": touched(setting, worker)}
-        found = {key: int(matrix.sum())
-                 for key, matrix in bytes_of_worker_step(plan, [*dense, table], worker, rows, rows).items()}
-        down, up = (found.get((phase, "table", "rows"), 0) for phase in ("pull", "push"))
-        assert down == up == Fraction(n - 1, n) * size.alpha * table.nbytes
-        of_rows, of_ids = sparse_server_spread(size, setting, 1)
-        assert 2 * (down + up) == of_rows
-        assert 2 * sum(found.get((phase, "table", "indices"), 0) for phase in ("pull", "push")) == of_ids
-        assert 2 * sum(of for key, of in found.items() if key[2] == "dense") == dense_server_spread(24, setting, n)
 
 
 @pytest.mark.parametrize("plan, words", [

@@ -11,7 +11,7 @@ from processes import gone
 from refimpl.transport.launch import mpirun_command, run_job
 
 HEADER = """
-import os, signal, sys, time
+import os, signal, sys, threading, time
 import numpy as np
 from mpi4py import MPI
 from refimpl.collectives import make_schedule
@@ -115,6 +115,36 @@ communicator.together(lambda: communicator.share(np.zeros(3), "places") if commu
     assert job.returncode != 0 and seconds < 30
     assert "has waited 1 s for rank 1 in the check that all ranks go on" in job.stderr or \
         "rank 0 has waited 1 s for ranks 1, 2 in places" in job.stderr
+    assert _nobody_left(job)
+
+
+IN_PLACE = """
+runner = share_memory(1000)
+def sums():
+    for step in range(100):
+        if step == 50 and communicator.rank == 1:
+            leave()
+        runner()
+        runner.release()
+"""
+PRIVATE = """
+peer_memory.LONG = 0  # summed where they lie
+runner, arrays = share_memory(1_000_000), [np.ones(1_000_000, np.float32)]
+runner(arrays)
+if communicator.rank == 1:
+    threading.Timer(0.2, leave).start()  # at any moment, as others read and write them
+def sums():
+    while True:
+        runner(arrays)
+"""
+
+
+@pytest.mark.parametrize("leave, timeout, sums", [("sleep", 1, IN_PLACE), ("die", 300, IN_PLACE), ("die", 300, PRIVATE)])
+@pytest.mark.thorough("sleep")
+def test_a_rank_that_leaves_amid_sums_through_shared_memory_ends_the_job(leave, timeout, sums):
+    job, seconds = _job(f"leave = {leave}\n{sums}\ncommunicator.timeout = {timeout}\ntold(sums)")
+    assert job.returncode != 0 and seconds < 45
+    assert leave == "die" or "has waited 1 s for rank 1 in step by direct through shared memory" in job.stderr
     assert _nobody_left(job)
 
 

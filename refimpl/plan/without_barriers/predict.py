@@ -19,7 +19,7 @@ import numpy as np
 from refimpl.plain.consistencies import consistency
 from refimpl.plan.cost import machine_numbers
 from refimpl.plan.plan import SYNCHRONOUS, Plan
-from refimpl.plan.predict import Predictor, by_machine
+from refimpl.plan.predict import Predictor, by_machine, speeds
 from refimpl.plan.without_barriers.clock import Clock, Foreseen, TimedTransfer
 from refimpl.plan.without_barriers.cost import check_served, messages_of_worker_step
 
@@ -135,8 +135,6 @@ def _messages(plan, predictor, sampled, worker):
     there[worker], back[:, worker] = ways
     others = plan.ranks - 1
     latency = (network.latency if len(network.machines) > 1 else network.latency_within) if others else 0.0
-    speeds = network.bandwidth_out, network.bandwidth_in, network.memory_bandwidth
-    return *(TimedTransfer(np.concatenate([column / np.array(speed) for column, speed in
-                                           zip(by_machine(matrix, machine_numbers(plan)), speeds)]),
-                      latency + network.overhead * many)
+    return *(TimedTransfer((by_machine(matrix, machine_numbers(plan)) / speeds(network)).ravel(),
+                           latency + network.overhead * many)
              for matrix, many in ((there, 2 * others), (back, others))), ways.sum()

@@ -5,7 +5,6 @@
     landing   a receive posted into the slot; sequence number and tensor travel in one message
     rma       MPI's one-sided access: put, flush, signal, flush
     flushes   of MPI's one-sided access: none waits without an end
-    dynamic   slots for tensors of any shape: described first, then fetched
     messages  what exchanges move, through a slot for each pair of ranks
     choice    which way a training takes
 """

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from mpi4py import MPI
 
-from refimpl.transport.channel.dynamic import PostedPayloads
 from refimpl.transport.channel.slots import WORD, Channel
 
 TAG = 1 << 14
@@ -54,22 +53,11 @@ class LandingChannel(Channel):
             self.messages[slot.name] = _Message(memory, memoryview(memory[:WORD].view(np.int64)),
                                                 memory[WORD:].view(slot.dtype).reshape(slot.shape), sends)
 
-    def make_payloads(self):
-        return PostedPayloads(self, {name: tag + len(self.slots) for name, tag in self.tags.items()})
-
     def is_free(self, name, number):
         return self.requests[name].Test()
 
     def space(self, name):
         return self.messages[name].tensor
-
-    def write(self, name, array, number):
-        space = self.messages[name].tensor
-        if array.shape != space.shape:
-            space[:len(array)] = array
-        elif array is not space:  # see ``room``
-            space[...] = array
-        self.tell(name, array, number)
 
     def tell(self, name, tensor, number):
         message, synchronous = self.messages[name], number % AHEAD == 0

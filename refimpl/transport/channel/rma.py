@@ -8,7 +8,6 @@ the target calls MPI (see ``flushes``).
 import numpy as np
 from mpi4py import MPI
 
-from refimpl.transport.channel.dynamic import AttachedPayloads
 from refimpl.transport.channel.flushes import Flushes
 from refimpl.transport.channel.slots import WORD, Channel
 from refimpl.transport.shared_memory import aligned
@@ -24,7 +23,7 @@ class RmaChannel(Channel):
 
     def make(self):
         ends = [0] * self.comm.size
-        self.signals, self.credits, self.spaces, self.tensors = {}, {}, {}, {}
+        self.signals, self.credits, self.tensors = {}, {}, {}
         for name, slot in self.slots.items():
             self.signals[name], self.credits[name] = ends[slot.reader], ends[slot.writer]
             ends[slot.reader] += 2 * WORD + aligned(slot.nbytes)
@@ -41,9 +40,6 @@ class RmaChannel(Channel):
         self.window.Lock_all()
         self.flushes = Flushes(self.window, self.comm.waiter)
         self.comm.together(lambda: self._read(0) if ends[self.comm.rank] else None)
-
-    def make_payloads(self):
-        return AttachedPayloads(self)
 
     def allocate(self, nbytes: int) -> MPI.Win:
         """Return a window with so many bytes of this rank. Collective."""
@@ -79,9 +75,7 @@ class RmaChannel(Channel):
         self.write(name, tensor, number)  # it is put from where it lies
 
     def space(self, name):
-        if name not in self.spaces:
-            self.spaces[name] = np.empty(self.slots[name].shape, self.slots[name].dtype)
-        return self.spaces[name]
+        return np.empty(self.slots[name].shape, self.slots[name].dtype)
 
     def _tell(self, rank, place, number, name):
         self.window.Accumulate(np.array([number]), rank, place, MPI.REPLACE)

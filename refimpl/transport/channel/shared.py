@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels.atomics import LINE, raise_flag, wait_for_number
-from refimpl.transport.channel.dynamic import MappedPayloads
 from refimpl.transport.channel.slots import LAST, WORD, Channel, following
 from refimpl.transport.machines import machine_of
 from refimpl.transport.shared_memory import LOOK_AFTER, SharedWindow, aligned
@@ -65,8 +64,7 @@ class SharedChannel(Channel):
         if (place.words[_CREDIT] != number or number == LAST or array.shape != place.array.shape
                 or array.dtype is not place.array.dtype or place.bounded):
             return super().put_signal(name, array)
-        if array is not place.array:  # see ``room``
-            place.array[...] = array
+        place.array[...] = array
         self.counts[name] = number = number + 1
         raise_flag(place.signal, number)
         self.sent[name] += array.nbytes + WORD
@@ -87,9 +85,6 @@ class SharedChannel(Channel):
     def tensor(self, name):
         return self.places[name].array[:self.places[name].words[_LENGTH]]
 
-    def make_payloads(self):
-        return MappedPayloads(self)
-
     def is_free(self, name, number):
         return self.places[name].words[_CREDIT] == number  # what follows are writes, which no processor moves before
 
@@ -107,14 +102,6 @@ class SharedChannel(Channel):
             return True
         self.window.check_alive()
         return False
-
-    def write(self, name, array, number):
-        place = self.places[name]
-        if place.bounded:
-            place.array[:len(array)] = array
-        elif array is not place.array:
-            place.array[...] = array
-        self.tell(name, array, number)
 
     def tell(self, name, tensor, number):
         place = self.places[name]

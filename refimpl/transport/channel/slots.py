@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refimpl.transport.channel.dynamic import SIZES, described, place_dtype_shape
 from refimpl.transport.communicator import Communicator
 from refimpl.transport.waiting import Wait
 
@@ -17,7 +16,6 @@ class TensorSlot(NamedTuple):
     """Where a tensor goes: from rank ``writer`` to rank ``reader``.
 
     dtype, shape: of the tensor.  bounded: a tensor may have fewer rows than ``shape`` says; how many travels with it.
-    dynamic: the slot is for descriptions of tensors of any dtype and shape; see ``dynamic``.
     """
 
     name: str
@@ -26,12 +24,6 @@ class TensorSlot(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     bounded: bool = False
-    dynamic: bool = False
-
-    @classmethod
-    def for_any(cls, name: str, writer: int, reader: int) -> "TensorSlot":
-        """Return a dynamic slot. Local."""
-        return cls(name, writer, reader, "int64", (1 + SIZES,), True, True)
 
     @property
     def nbytes(self) -> int:
@@ -53,7 +45,6 @@ class Channel:
     sent: name -> bytes that this rank has sent: of n bytes of a tensor
         shared, rma    n + 8 by the writer (16 if bounded: the length), 8 by the reader
         landing        n + 8 by the writer
-        dynamic slots  see ``dynamic``; the payload's n are the reader's who fetches them, and landing's writer's
     """
 
     way: str
@@ -66,7 +57,6 @@ class Channel:
         self.comm, self.slots, self.first = comm, {slot.name: slot for slot in slots}, first
         self.counts = dict.fromkeys(self.slots, first)
         self.sent = dict.fromkeys(self.slots, 0)
-        self.payloads = None
         self.beside = self.overhead[0], self.overhead[0] + self.length
 
     @classmethod
@@ -79,8 +69,6 @@ class Channel:
         channel = cls(comm, slots, first)
         comm.together(lambda: channel.check(same), (ValueError,))
         channel.make()
-        if any(slot.dynamic for slot in slots):
-            channel.payloads = channel.make_payloads()
         comm.meet("the slots of a channel")
         return channel
 
@@ -100,25 +88,13 @@ class Channel:
         Returns when ``array`` may be written again. A tensor that does not fit stops all ranks that wait (Aborted).
         """
         slot, number = self.slots[name], self.counts[name]
-        if not slot.dynamic and (array.shape != slot.shape or array.dtype != slot.dtype):
+        if array.shape != slot.shape or array.dtype != slot.dtype:
             self._must_fit(slot, array)
         if not self.is_free(name, number):
             self._wait(self.is_free, name, number, slot.reader, "to be read")
         self.counts[name] = number = following(number)
-        if slot.dynamic:
-            array = self._kept(name, array)
         self.write(name, array, number)
         self.sent[name] += array.nbytes + self.beside[slot.bounded]
-
-    def room(self, name: str) -> np.ndarray:
-        """Return the array in which the next tensor of a static slot can be formed: ``put_signal`` need not copy it.
-
-        Waits until the slot is free. The array is good until that call. By rma it is memory of this rank's own.
-        """
-        slot, number = self.slots[name], self.counts[name]
-        if not self.is_free(name, number):
-            self._wait(self.is_free, name, number, slot.reader, "to be read")
-        return self.space(name)
 
     def _must_fit(self, slot, array):
         if not slot.bounded or array.dtype != slot.dtype or array.shape[1:] != slot.shape[1:] \
@@ -127,30 +103,15 @@ class Channel:
                 f"slot {slot.name} has room for {'at most ' * slot.bounded}{slot.shape} {slot.dtype}; the tensor is "
                 f"{array.shape} {array.dtype}: plan a slot of that size"))
 
-    def _kept(self, name, array):
-        """Leave a payload where its reader can fetch it; return its description."""
-        try:
-            description = described(array, 0)
-        except ValueError as problem:
-            self.comm.stop(ValueError(f"slot {name}: {problem}"))
-        description[0] |= self.payloads.keep(name, array)
-        self.sent[name] += array.nbytes * (not self.payloads.at_reader)
-        return description
-
     def wait_signal(self, name: str):
         """Wait for the next tensor in a slot of which this rank is the reader; return a view of the slot.
 
-        The view is good until ``release``. From a dynamic slot the tensor is fetched now.
+        The view is good until ``release``.
         """
         self.counts[name] = number = following(self.counts[name])
         if not self.sleep(name, number, True):
             self._wait(self.has_come, name, number, self.slots[name].writer, "to be written")
-        return self._fetched(name) if self.slots[name].dynamic else self.tensor(name)
-
-    def _fetched(self, name):
-        tensor = self.payloads.fetch(name, *place_dtype_shape(self.tensor(name)))
-        self.sent[name] += tensor.nbytes * self.payloads.at_reader
-        return tensor
+        return self.tensor(name)
 
     def release(self, name: str):
         """Give the slot back to its writer: the credit."""
@@ -170,17 +131,15 @@ class Channel:
         """Allocate what this way needs. Collective."""
         raise NotImplementedError
 
-    def make_payloads(self):
-        """Return where the payloads of dynamic slots are. Collective."""
-        raise NotImplementedError
-
     def is_free(self, name: str, number: int) -> bool:
         """Return whether tensor ``number``, the last that was written, has been read."""
         raise NotImplementedError
 
     def write(self, name: str, array, number: int):
         """Write tensor ``number`` into the slot, then the signal."""
-        raise NotImplementedError
+        space = self.space(name)[:len(array)]
+        space[...] = array
+        self.tell(name, space, number)
 
     def tell(self, name: str, tensor, number: int):
         """Raise the signal of tensor ``number``, the first rows of ``space``; by rma, of any memory."""
@@ -205,5 +164,3 @@ class Channel:
     def close(self):
         """Let go of the slots. Collective; no tensor is under way."""
         self.comm.meet("the end of a channel")
-        if self.payloads is not None:
-            self.payloads.close()
