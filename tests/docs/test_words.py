@@ -1,5 +1,6 @@
 """What pages say in words of the code and of the lessons is so."""
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -28,3 +29,14 @@ def test_the_page_for_teachers_says_what_a_lesson_needs(path):
     numbers = ", ".join(re.findall(r"[(](\d+)_", needs))
     page = (ROOT / "docs" / "teaching.md").read_text("utf-8")
     assert f"| {title} | {minutes} | {numbers}{' ' * bool(numbers)}|" in page.splitlines()
+
+
+def test_the_lesson_on_channels_has_the_times_of_the_page_of_measurements():
+    cells = json.loads((ROOT / "notebooks" / "13_channel.ipynb").read_text("utf-8"))["cells"]
+    (source,) = (text for text in ("".join(cell["source"]) for cell in cells) if "measured = {" in text)
+    measured = ast.literal_eval(re.search("^measured = ({.*})", source, re.MULTILINE)[1])
+    table = (ROOT / "docs" / "measured.md").read_text("utf-8").partition("Between two emulated machines at")[2]
+    rows = re.findall(r"^\| (\d+ \w+) " + r"\| ([\d.,]+) " * 5 + r"\|$", table, re.MULTILINE)
+    times = {size: (float(calls.replace(",", "")), float(landing.replace(",", ""))) for size, _, landing, _, calls, _ in rows}
+    assert [times[size] for size in ("64 B", "512 B", "4 KiB", "32 KiB", "2 MiB")] == [
+        *zip(measured["gRPC"], measured["landing"])]
