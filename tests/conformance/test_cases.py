@@ -91,15 +91,6 @@ def test_ranks_and_elements_differ(ranks):
             assert all(a.size < 2 or len(np.unique(a)) > 1 for a in dense)
 
 
-def test_edges_are_there():
-    assert case_named("rows/ids-2^31", 3).steps[0][0]["table"].ids.min() > 2**31 - 2
-    assert not any(a.flags.c_contiguous for a in case_named("dense/strided", 2).steps[0][0].values())
-    assert any(len(p["table"].ids) == 0 for p in case_named("rows/empty-on-last", 4).steps[0])
-    tiny = case_named("dense/denormals", 2).steps[0][0]["weight"]
-    assert (np.abs(tiny) < np.finfo(np.float32).tiny).all() and tiny.all()
-    assert np.signbit(case_named("dense/negative-zero", 2).steps[0][0]["weight"][0])
-
-
 def test_what_is_handed_out_is_a_copy_of_the_same_kind():
     for array in case_named("dense/strided", 2).steps[0][0].values():
         copy = handed(array)

@@ -10,6 +10,7 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.cases import all_cases, case_named
 from refimpl.conformance.compare import judge
 from refimpl.conformance.runner import run_local
+from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.target import Answer, Target, unsupported
 from refimpl.conformance.worlds import run_ranks
 
@@ -80,12 +81,13 @@ def test_nan_is_not_forgiven():
     assert verdict_after("rows/inf", poke(0, 0, "table", lambda x: -np.inf)).status == "failed"
 
 
-def rows_changed(name, change):
+def of_rows(name, change, semantics=EVERYTHING):
+    """Judge answers to rows/duplicates after change(what rank 0 has of a variable)."""
     def apply(answers):
-        part = answers[0].steps[0][name]
-        answers[0].steps[0][name] = change(part)
+        parts = answers[0].steps[0]
+        parts[name] = change(parts[name])
 
-    return apply
+    return verdict_after("rows/duplicates", apply, semantics)
 
 
 @pytest.mark.parametrize(("change", "words"), [
@@ -100,37 +102,34 @@ def rows_changed(name, change):
     (lambda p: Rows(p.ids, p.rows[:, :2]), "of shape"),
 ])
 def test_rows_that_are_wrong(change, words):
-    verdict = verdict_after("rows/duplicates", rows_changed("table", lambda p: change(
-        Rows(p.ids, p.rows.astype(np.float32)))))
+    verdict = of_rows("table", change)
     assert verdict.status == "failed" and words in verdict.why
 
 
-def test_order_of_rows_and_rows_of_zeros_do_not_matter():
-    for change in (lambda p: Rows(p.ids[::-1], p.rows[::-1]),
-                   lambda p: Rows(np.append(p.ids, 8), np.append(p.rows, np.zeros((1, 3), np.float32), axis=0))):
-        assert verdict_after("rows/duplicates", rows_changed("mixed", change)).status == "passed"
+def apart(p):
+    """As an allgather of ids and rows leaves them: not added yet."""
+    return Rows(np.append(p.ids, p.ids), np.append(p.rows / 4, p.rows * 0.75, axis=0).astype(np.float32))
 
 
-def test_rows_that_are_not_added_yet_pass_where_no_bits_are_promised():
-    """As an allgather of ids and rows leaves them."""
-    def apart(p):
-        return Rows(np.append(p.ids, p.ids), np.append(p.rows / 4, p.rows * 0.75, axis=0).astype(np.float32))
-
-    assert verdict_after("rows/duplicates", rows_changed("mixed", apart)).status == "passed"
-    tree = replace(EVERYTHING, order="tree")
-    assert "more than once" in verdict_after("rows/duplicates", rows_changed("mixed", apart), tree).why
+def whole(p):
+    """A dense gradient."""
+    array = np.zeros((9, 3), np.float32)
+    array[p.ids] = p.rows
+    return array
 
 
-def test_a_dense_gradient_of_a_sparse_variable_passes_where_all_ranks_have_all():
-    def whole(p):
-        array = np.zeros((9, 3), np.float32)
-        array[p.ids] = p.rows
-        return array
+@pytest.mark.parametrize("change", [
+    lambda p: Rows(p.ids[::-1], p.rows[::-1]), apart, whole,
+    lambda p: Rows(np.append(p.ids, 8), np.append(p.rows, np.zeros((1, 3), np.float32), axis=0))])
+def test_rows_in_any_order_zeros_among_them_not_added_yet_or_as_a_whole_array_pass(change):
+    assert of_rows("mixed", change).status == "passed"
 
-    assert verdict_after("rows/duplicates", rows_changed("mixed", whole)).status == "passed"
-    wrong = verdict_after("rows/duplicates", rows_changed("mixed", lambda p: whole(p) + 1))
+
+def test_another_form_passes_only_where_it_means_the_same():
+    assert "more than once" in of_rows("mixed", apart, replace(EVERYTHING, order="tree")).why  # bits are promised
+    wrong = of_rows("mixed", lambda p: whole(p) + 1)
     assert wrong.status == "failed" and "mixed[0, 0]" in wrong.why
-    assert "as an array" in verdict_after("rows/duplicates", rows_changed("mixed", lambda p: whole(p)[:-1])).why
+    assert "as an array" in of_rows("mixed", lambda p: whole(p)[:-1]).why
 
 
 def test_a_row_on_two_owners_is_seen():
@@ -172,9 +171,18 @@ def test_what_the_manifest_leaves_out_is_skipped_with_a_reason():
                                 ("update/starts", {"start": "same"}, "start = same"),
                                 ("rows/ids-2^31", {"id_dtype": "int32"}, "id_dtype = int32"),
                                 ("rows/ids-2^24", {"most_rows": 1000}, "most_rows is 1000"),
+                                *((name, {"supports": ()}, f"supports leaves out {need}") for name, need in (
+                                    ("owner/backup", "backup"), ("owner/ids-2^31", "row-keys"),
+                                    ("mesh/1x2-two", "model-parallel"), ("codec/powersgd", "powersgd"))),
                                 ("dense/fusion", {"fusion_bytes": None}, "fusion_bytes is null")):
         assert words in unsupported(case_named(name, 2), replace(EVERYTHING, **change))
         assert not unsupported(case_named(name, 2), EVERYTHING)
+
+
+@pytest.mark.parametrize("name, function", [("owner/asynchronous", "serve"), ("mesh/2x1-two", "mesh_step")])
+def test_what_the_adapter_has_not_is_skipped(name, function):
+    case, bare = case_named(name, 2), Target(type("Bare", (), {"describe": lambda self: Semantics(supports=())})())
+    assert not unsupported(case, bare.semantics) and bare.answer(case, 0).skipped == f"the adapter has no {function}"
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from mutants.mutant import planted
 from mutants.run import cases_for
-from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.cases import case_named
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.diagnose.localise import run_of
@@ -24,92 +24,70 @@ def test_places_in_words(places, size, words):
     assert run_of(np.array(places), size) == words
 
 
-class LastColumn(Reference):
-    def aggregate_dense(self, arrays):
-        found = super().aggregate_dense(arrays)
-        return {n: a * np.where(np.arange(a.shape[-1]) == a.shape[-1] - 1, 3, 1).astype(a.dtype) if a.ndim > 1 else a
-                for n, a in found.items()}
+def _last_column(self, right, arrays):
+    return {n: a * np.where(np.arange(a.shape[-1]) == a.shape[-1] - 1, 3, 1).astype(a.dtype) if a.ndim > 1 else a
+            for n, a in right(arrays).items()}
 
 
 def test_a_column():
-    (code, words, evidence), = said(LastColumn, names=["dense/exact-float32"])
+    (code, words, evidence), = said(planted(aggregate_dense=_last_column), names=["dense/exact-float32"])
     assert code == "unexplained=aggregate_dense"
     assert words == "aggregate_dense: weight differs: column 4, the last, which are 3 x what is right"
     assert "dense/exact-float32: weight[0, 4] is " in evidence
 
 
-class SharedRows(Reference):
+def _shared_rows(self, right, parts):
     """Rows that several ranks push are multiplied."""
-
-    def merge(self, parts):
-        ids, rows = super().merge(parts)
-        pushes = np.array([sum(k in p[0] for p in parts) for k in ids.tolist()])
-        return ids, np.where(pushes[:, None] > 1, 7 * rows, rows).astype(rows.dtype)
+    ids, rows = right(parts)
+    pushes = np.array([sum(k in p[0] for p in parts) for k in ids.tolist()])
+    return ids, np.where(pushes[:, None] > 1, 7 * rows, rows).astype(rows.dtype)
 
 
 def test_rows_of_a_kind():
-    (_, words, _), = said(SharedRows, names=["rows/exact"])
+    (_, words, _), = said(planted(merge=_shared_rows), names=["rows/exact"])
     assert words.endswith("table differs: rows that several ranks push, which are 7 x what is right")
 
 
-class RankOff(Reference):
-    def aggregate_dense(self, arrays):
-        return {n: a + (self.world.rank == 1) for n, a in super().aggregate_dense(arrays).items()}
-
-
 def test_a_rank():
-    assert "on rank 1 alone: every element, which are +1 off" in said(RankOff, names=["dense/steps"])[0][1]
-
-
-class FasterAdam(Reference):
-    def rate(self, task, updates):
-        return super().rate(task, updates) * (2 if task.optimizer == "adam" else 1)
+    off = planted(aggregate_dense=lambda self, right, arrays: {
+        n: a + (self.world.rank == 1) for n, a in right(arrays).items()})
+    assert "on rank 1 alone: every element, which are +1 off" in said(off, names=["dense/steps"])[0][1]
 
 
 def test_a_deviation_in_some_cases_alone():
     """The rate is twice as large, but with one optimizer only: other cases contradict the plain words."""
-    found = said(FasterAdam, kinds=("update",))
+    faster = planted(rate=lambda self, right, task, updates: right(task, updates) * (1 + (task.optimizer == "adam")))
+    found = said(faster, kinds=("update",))
     assert [words for _, words, _ in found] == ["the learning rate is twice as large, with adam alone"]
 
 
-class CubedAdam(Reference):
-    def apply_one(self, task, variable, gradient):
-        before = self.values[variable.name].copy()
-        super().apply_one(task, variable, gradient)
-        if task.optimizer == "adam":
-            moved = self.values[variable.name] - before
-            self.values[variable.name] = before + np.sign(moved) * np.abs(moved) ** 3
-
-
-class OneUlpOff(Reference):
-    def aggregate_dense(self, arrays):
-        return {n: np.nextafter(a, np.full_like(a, np.inf)) for n, a in super().aggregate_dense(arrays).items()}
+def _cubed_adam(self, right, task, variable, gradient):
+    before = self.values[variable.name].copy()
+    right(task, variable, gradient)
+    if task.optimizer == "adam":
+        moved = self.values[variable.name] - before
+        self.values[variable.name] = before + np.sign(moved) * np.abs(moved) ** 3
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_rounding_is_called_rounding(ranks):
     """And not by the name of a deviation that changes nothing here."""
-    found = said(OneUlpOff, kinds=("dense",), ranks=ranks)
+    one_ulp_off = planted(aggregate_dense=lambda self, right, arrays: {
+        n: np.nextafter(a, np.full_like(a, np.inf)) for n, a in right(arrays).items()})
+    found = said(one_ulp_off, kinds=("dense",), ranks=ranks)
     assert {code for code, *_ in found} == {"rounding=aggregate_dense"}
 
 
-class TwoBugs(Reference):
-    """Rank 0 is not in sums of dense gradients; the last row of each rank's is lost."""
-
-    def mean(self, arrays, divisor=None):
-        return super().mean(arrays[1:], len(arrays) if divisor is None else divisor)
-
-    def leaf(self, ids, rows):
-        return super().leaf(ids[:-1], rows[:-1])
-
-
 def test_two_bugs_are_two_sentences():
-    codes = {code for code, *_ in said(TwoBugs, kinds=("dense", "rows"), ranks=2)}
+    """Rank 0 is not in sums of dense gradients; the last row of each rank's is lost."""
+    two_bugs = planted(mean=lambda self, right, arrays, divisor=None: right(arrays[1:], divisor or len(arrays)),
+                       leaf=lambda self, right, ids, rows: right(ids[:-1], rows[:-1]))
+    codes = {code for code, *_ in said(two_bugs, kinds=("dense", "rows"), ranks=2)}
     assert codes == {"rank-miscounted", "row-lost"}
 
 
 def test_what_nothing_explains_says_on_what_it_depends():
     """One cause that shows in updates, windows and after resuming is one sentence."""
-    (code, words, _), = said(CubedAdam, kinds=("update", "accumulate", "resume"), ranks=2)
+    (code, words, _), = said(planted(apply_one=_cubed_adam), kinds=("update", "accumulate", "resume"), ranks=2)
     assert code == "unexplained=update,optimizer=adam" and ", with adam alone" in words
     assert words.startswith("update, accumulate and resume: ")

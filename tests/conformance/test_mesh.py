@@ -14,7 +14,6 @@ from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.deviation import code_of
 from refimpl.conformance.space.mesh import KINDS, BiasByEveryMember, Stepped
-from refimpl.conformance.target import Target, unsupported
 from refimpl.plain.mesh import Mesh
 
 PLANTED = [m for m in MUTANTS if m.kind == "mesh"]
@@ -23,16 +22,6 @@ PLANTED = [m for m in MUTANTS if m.kind == "mesh"]
 def found(make, names, ranks=4):
     """Return code -> cases of all diagnoses."""
     return {d.code: cases for d, cases in summary(run_local(make, ranks, [case_named(n, ranks) for n in names]).failed)}
-
-
-def test_what_is_covered():
-    cases = [case for ranks in RANKS for case in cases_for(ranks, "mesh")]
-    assert {tuple(case.settings["mesh"]) for case in cases} >= {(1, 1), (2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (4, 2)}
-    sizes = {len(x) for case in cases for parts in case.steps[0] for x in parts["inputs"]}
-    assert sizes == {0, 1, 2, 3}
-    assert {sum(layer.cut for layer in mesh.layers_of(case)) for case in cases} == {2}
-    assert {mesh.layers_of(case)[-1].cut for case in cases} == {True, False}
-    assert all(np.concatenate(scales).min() == 0 for case in cases for scales in mesh.dropout_of(case).values())
 
 
 @pytest.mark.parametrize("ranks", [4, 8])
@@ -250,14 +239,6 @@ def test_a_part_that_is_missing_or_of_another_shape_is_told():
                         (Silent, "rank 1 gave nothing for fc1.bias of member 1")):
         [verdict] = run_local(stepping(make), 2, [case_named("mesh/1x2-two", 2)]).failed
         assert words in verdict.why
-
-
-def test_who_cannot_says_so():
-    case = case_named("mesh/1x2-two", 2)
-    assert unsupported(case, Semantics()) == "the manifest's supports leaves out model-parallel"
-    assert not unsupported(case_named("mesh/2x1-two", 2), Semantics())
-    bare = Target(type("Bare", (), {"describe": lambda self: Semantics(supports=("model-parallel",))})())
-    assert bare.answer(case, 0).skipped == "the adapter has no mesh_step"
 
 
 def test_which_member_which_element():

@@ -20,41 +20,30 @@ def said(make, names, ranks=4):
     return [(d.code, d.words) for d, _ in summary(run_local(make, ranks, cases).failed)]
 
 
-class Reused(Reference):
-    """Results lie in buffers of the adapter's own."""
+def merged(part, divisor=1):
+    """Return a gradient over a number, the rows that share an id added."""
+    return aggregate_rows(Rows, part[0], part[1] / divisor) if isinstance(part, tuple) else part / divisor
 
-    def aggregate_dense(self, arrays):
-        found = super().aggregate_dense(arrays)
-        self.kept = kept = getattr(self, "kept", {})
-        for name, array in found.items():
-            buffer = kept.setdefault((name, array.shape, array.dtype), np.empty_like(array))
-            buffer[...] = array
-            found[name] = buffer
-        return found
+
+def _in_buffers(self, right, arrays):
+    """Results lie in buffers of the adapter's own."""
+    found, kept = right(arrays), vars(self).setdefault("kept", {})
+    for name, array in found.items():
+        found[name] = kept.setdefault((name, array.shape, array.dtype), np.empty_like(array))
+        found[name][...] = array
+    return found
 
 
 class LastReduced(Reference):
     """no_sync as it is not meant: what was there before the last micro-step is not reduced."""
 
     def accumulated(self, task, window):
-        self.earlier = super().accumulated(task, window[:-1]) if len(window) > 1 else None
-        self.count = len(window)
+        self.earlier = [super().accumulated(task, window[:-1])] if len(window) > 1 else []
         return super().accumulated(task, window[-1:])
 
     def aggregated(self, task, local):
-        total, n = super().aggregated(task, local), np.float32(self.count)
-        if self.earlier is None:
-            return total
-        rest = {name: self.merge([g]) if isinstance(g, tuple) else g for name, g in self.earlier.items()}
-        both = {}
-        for name, own in rest.items():
-            if isinstance(own, tuple):
-                own = own[0], own[1] * self.world.size  # merge divided it by the size of the world
-                both[name] = self.joined([(ids, rows / n) for ids, rows in (total[name], own)])
-                both[name] = aggregate_rows(Rows, *both[name])
-            else:
-                both[name] = total[name] / n + own / n
-        return both
+        return {name: merged(self.joined([g, *(own[name] for own in self.earlier)]), np.float32(1 + len(self.earlier)))
+                for name, g in super().aggregated(task, local).items()}
 
 
 class ClippedEach(Reference):
@@ -65,19 +54,11 @@ class ClippedEach(Reference):
         return super().accumulated(task, window)
 
     def clipped(self, task, total, local):
-        if task.window == 1 or task.clip is None:
-            return super().clipped(task, total, local)
         parts, n = [], np.float32(len(self.window))
-        for step in self.window:
-            own = Reference.accumulated(self, task, [step])
-            own = {k: (g[0], g[1] / n) if isinstance(g, tuple) else g / n for k, g in own.items()}
-            whole = self.aggregated(task, own)
-            parts.append(super().clipped(task, whole, None))
-        return {k: aggregate_rows(Rows, *self.joined([p[k] for p in parts])) if isinstance(total[k], tuple)
-                else sum(p[k] for p in parts) for k in total}
-
-    def apply_one(self, task, variable, gradient):
-        super().apply_one(task, variable, (gradient.ids, gradient.rows) if isinstance(gradient, Rows) else gradient)
+        for step in self.window if task.clip else ():
+            own = {name: merged(g, n) for name, g in super().accumulated(task, [step]).items()}
+            parts.append(super().clipped(task, self.aggregated(task, own), None))
+        return {name: merged(self.joined([part[name] for part in parts])) for name in total} if parts else total
 
 
 class ShardNorm(Reference):
@@ -111,34 +92,25 @@ class InGroups(Reference):
         return ids, rows * rows.dtype.type(0.75)
 
 
-class Unpacked(Reference):
+def _unpacked_by_name(self, right, arrays):
     """One buffer, filled in the order in which gradients came, and read in order of name."""
-
-    def aggregate_dense(self, arrays):
-        flat = super().aggregate_dense({"": np.concatenate([a.ravel() for a in arrays.values()])})[""]
-        result = {}
-        for name in sorted(arrays):
-            result[name] = flat[:arrays[name].size].reshape(arrays[name].shape)
-            flat = flat[arrays[name].size:]
-        return result
+    flat, names = right({"": np.concatenate([a.ravel() for a in arrays.values()])})[""], sorted(arrays)
+    parts = np.split(flat, np.cumsum([arrays[name].size for name in names])[:-1])
+    return {name: part.reshape(arrays[name].shape) for name, part in zip(names, parts)}
 
 
-class PlacesForRanks(Reference):
-    def aggregate_group(self, arrays, group):
-        everyone = self.world.allgather(arrays)[:len(group)]
-        return {n: self.mean([g[n] for g in everyone]) for n in arrays} if self.world.rank in group else {}
+def _places_for_ranks(self, right, arrays, group):
+    everyone = self.world.allgather(arrays)[:len(group)]
+    return {n: self.mean([g[n] for g in everyone]) for n in arrays} if self.world.rank in group else {}
 
 
-class PaddedRows(Reference):
+def _padded_rows(self, right, gradients, shapes):
     """Rows travel in messages of one length, filled up with the last one under number 0."""
-
-    def aggregate_rows(self, gradients, shapes):
-        everyone, result = self.world.allgather(gradients), {}
-        for name, (ids, rows) in gradients.items():
-            more = max(len(g[name][0]) for g in everyone) - len(ids)
-            more = more if len(ids) else 0
-            result[name] = np.concatenate([ids, np.zeros(more, ids.dtype)]), np.concatenate([rows, *[rows[-1:]] * more])
-        return super().aggregate_rows(result, shapes)
+    everyone, result = self.world.allgather(gradients), {}
+    for name, (ids, rows) in gradients.items():
+        more = max(len(g[name][0]) for g in everyone) - len(ids) if len(ids) else 0
+        result[name] = np.concatenate([ids, np.zeros(more, ids.dtype)]), np.concatenate([rows, *[rows[-1:]] * more])
+    return right(result, shapes)
 
 
 def _without_remainder(self, right, task, variable, gradient):
@@ -192,10 +164,9 @@ class HoldersMean(Reference):
         return {n: self.mean(parts) for n, parts in self.holders.items()}
 
 
-class NoneIsNoGradient(Reference):
-    def aggregate_dense(self, arrays):
-        self.world.allgather(sum(a.nbytes for a in arrays.values()))
-        return super().aggregate_dense(arrays)
+def _none_is_no_gradient(self, right, arrays):
+    self.world.allgather(sum(a.nbytes for a in arrays.values()))
+    return right(arrays)
 
 
 class AheadTwice(EVERY["nesterov"]):
@@ -228,7 +199,7 @@ def _formula(name, kind):
 
 
 PLANTED = (
-    ("view-of-buffer", Reused, "dense/"),
+    ("view-of-buffer", planted(aggregate_dense=_in_buffers), "dense/"),
     ("live-values", planted(update=lambda self, right, task: [(seen := right(task))[-1]] * len(seen)), "clip/"),
     ("window-partly-reduced", LastReduced, "accumulate/"),
     ("rate-per-micro-step", _ticking("updates"), "accumulate/"),
@@ -241,11 +212,11 @@ PLANTED = (
     ("state-zeroed", _resumed(_zeroed), "resume/"),
     ("slots-twice", planted(apply_one=_state_first), "accumulate/"),
     ("remainder-not-updated", planted(apply_one=_without_remainder), "accumulate/"),
-    ("group-ranks-as-places", PlacesForRanks, "group/"),
-    ("offsets-differ", Unpacked, "dense/"),
-    ("padding-added", PaddedRows, "rows/"),
+    ("group-ranks-as-places", planted(aggregate_group=_places_for_ranks), "group/"),
+    ("offsets-differ", planted(aggregate_dense=_unpacked_by_name), "dense/"),
+    ("padding-added", planted(aggregate_rows=_padded_rows), "rows/"),
     ("divided-by-holders", HoldersMean, "dense/"),
-    ("absent-gradient", NoneIsNoGradient, "dense/"),
+    ("absent-gradient", planted(aggregate_dense=_none_is_no_gradient), "dense/"),
     ("dampened-dampened", _formula("dampened", ByDampening), "update/"),
     ("nesterov-momentum", _formula("nesterov", EVERY["momentum"]), "update/"),
     ("nesterov-ahead-twice", _formula("nesterov", AheadTwice), "update/"),

@@ -10,7 +10,7 @@ from kernels import aggregate_rows, merge_rows
 from kernels.update import definition, initial_state as our_state
 from refimpl.conformance.case import Rows
 from refimpl.conformance.cases import case_named, numbers
-from refimpl.conformance.cases.training import OPTIONS
+from refimpl.conformance.cases.training import OPTIONS, start_of
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Aggregate
 from refimpl.conformance.rules.bounds import bound, exact_sum, gamma, ulps
@@ -128,14 +128,8 @@ def test_clipping_reaches_the_norm():
     """With sgd at a rate and a clipped gradient, the first update has the norm rate * clip."""
     case = case_named("clip/norm", 3)
     task = case.settings["task"]
-    start = {n: a for n, a in zip(("weight", "table", "items"), _starts(case))}
+    start = start_of(case, 0)
     for rule, names in (("all", start), ("dense", ["weight"])):
         wanted = KINDS[case.kind].expect(case, replace(Semantics(), clip_norm=rule))[0]
         moved = math.sqrt(sum(((wanted[n].value - start[n]) ** 2).sum() for n in names))
         assert moved == pytest.approx(task["rate"] * task["clip"], rel=1e-6)
-
-
-def _starts(case):
-    from refimpl.conformance.cases.training import start_of
-
-    return start_of(case, 0).values()
