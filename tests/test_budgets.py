@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2692,
     "refimpl/collectives": 4901,
-    "refimpl/conformance": 9193,
+    "refimpl/conformance": 9109,
     "refimpl/enclosure": 1066,
     "refimpl/experiments": 7479,
     "refimpl/gradients": 1226,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1971,
     "refimpl/training": 8177,
     "refimpl/transport": 3985,
-    "tests": 46540,
+    "tests": 46542,
 }
 
 

@@ -13,6 +13,11 @@ def ranks_in_words(ranks) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {names_in_words(map(str, ranks))}"
 
 
+def ordinal(number: int) -> str:
+    """Return "first", "second", "third", "4th". number: from 1. Local."""
+    return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
+
+
 def some(items) -> str:
     """Return the first of them and how many more there are: "a, b, c, d and 3 more". Local."""
     return ", ".join(map(str, items[:4])) + (f" and {len(items) - 4} more" if len(items) > 4 else "")

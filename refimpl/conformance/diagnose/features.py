@@ -3,6 +3,8 @@
 import numpy as np
 
 from refimpl.conformance.case import Case, Rows, numbers_of
+from refimpl.conformance.space.manifest import has
+from refimpl.plain.optimizers_elsewhere import EVERY
 
 
 def features(case: Case) -> dict[str, str]:
@@ -19,10 +21,6 @@ def telling(failed: list[Case], passed: list[Case]) -> tuple[str, str] | None:
         if all(code in each for each in common) and not any(code in each for each in lacking):
             return code, words
     return None
-
-
-def _task(case) -> dict:
-    return case.settings.get("task", {})
 
 
 def _parts(case) -> list:
@@ -43,21 +41,20 @@ def _any_numbers(condition):
     return lambda case: any(condition(numbers_of(p)) for p in _parts(case))
 
 
-def _optimizer(name):
-    return f"optimizer={name}", f"with {name} alone", lambda case: _task(case).get("optimizer") == name
+def _optimizer(*names):
+    return lambda case: case.settings.get("task", {}).get("optimizer") in names
 
 
 OF_TASKS = (
-    ("resume", "after resuming alone", lambda case: "resume_after" in _task(case)),
-    ("clip", "where gradients are clipped alone", lambda case: _task(case).get("clip") is not None),
-    ("window", "where micro-steps are accumulated alone", lambda case: _task(case).get("window", 1) > 1),
-    ("loss-scale", "where the loss is scaled alone", lambda case: _task(case).get("loss_scale", 1.0) != 1.0),
+    ("resume", "after resuming alone", has("resume_after")),
+    ("clip", "where gradients are clipped alone", has("clip")),
+    ("window", "where micro-steps are accumulated alone", has("window")),
+    ("loss-scale", "where the loss is scaled alone", has("loss_scale")),
     ("starts", "where ranks start from other values alone", lambda case: bool(case.settings.get("starts"))),
-    ("rate-factor", "where the learning rate falls alone", lambda case: _task(case).get("rate_factor", 1.0) != 1.0),
-    *map(_optimizer, ("adam", "adagrad", "momentum", "sgd")),
-    ("state", "with optimizers that keep state alone", lambda case: _task(case).get("optimizer", "sgd") != "sgd"),
-    ("root", "with optimizers that divide by a root alone", lambda case: _task(case).get("optimizer") in
-     ("adam", "adagrad")),
+    ("rate-factor", "where the learning rate falls alone", has("rate_factor")),
+    *((f"optimizer={name}", f"with {name} alone", _optimizer(name)) for name in ("adam", "adagrad", "momentum", "sgd")),
+    ("state", "with optimizers that keep state alone", _optimizer(*set(EVERY) - {"sgd"})),
+    ("root", "with optimizers that divide by a root alone", _optimizer("adam", "adagrad")),
 )
 """(code, words, whether a training has it)."""
 

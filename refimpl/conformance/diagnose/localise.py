@@ -6,7 +6,7 @@ from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.compare import aligned, differences
 from refimpl.conformance.diagnose.diagnosis import Diagnosis
 from refimpl.conformance.diagnose.features import telling
-from refimpl.conformance.words import names_in_words, ranks_in_words, some
+from refimpl.conformance.words import names_in_words, ordinal, ranks_in_words, some
 
 
 def localise(answers, passed, verdicts) -> Diagnosis:
@@ -172,9 +172,6 @@ def _kinds_of_rows(one, answers, ids):
         yield f"rows from 2^{power} on", {int(k) for k in ids if k >= 2**power}
 
 
-ORDINALS = {2: "second", 3: "third"}
-
-
 def run_of(places, size: int, names=None) -> str:
     """Return places out of ``size`` in words: "0", "the last", "every 4th from 3 on", "2 to 5", "0, 3 and 7". Local.
 
@@ -188,6 +185,6 @@ def run_of(places, size: int, names=None) -> str:
     if apart == {1}:
         return f"{called(first)} to {called(last)}" + (", the last" if last == size - 1 else "")
     if len(apart) == 1 and len(places) > 2 and last + min(apart) >= size:
-        return f"{called(first)}, and every {ORDINALS.get(step := min(apart), f'{step}th')} from there on"
+        return f"{called(first)}, and every {ordinal(min(apart))} from there on"
     some = [called(int(k)) for k in places[:4]]
     return names_in_words(some) if len(places) <= 4 else f"{', '.join(some)} and {len(places) - 4} more"

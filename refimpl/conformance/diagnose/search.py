@@ -7,6 +7,7 @@ anything, two at once.
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import combinations
 
 from refimpl.conformance.diagnose.answers import Answers
@@ -46,13 +47,13 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
     """
     found, unexplained = [], []
     for machine in dict.fromkeys(e.machine for e in evidences):
-        memos: dict = {}
+        memos, within = {}, cache(Deviation.within)  # what is known of a deviation in a scope, is not asked again
         ours = [Answers(e, memos) for e in evidences if e.machine is machine and e.observed]
         left = [a for a in ours if a.wrong]
         singles = tried(machine, left[0].evidence.semantics, [a.case for a in left]) if left else []
         while left:
             best = None
-            for trials, in_some, late in _trials(machine, singles, left):
+            for trials, in_some, late in _trials(machine, singles, left, within):
                 if late and best:
                     break
                 best = _best(trials, left, ours, in_some, best) or best
@@ -64,7 +65,7 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
     return found, unexplained
 
 
-def _trials(machine, singles, left):
+def _trials(machine, singles, left, within):
     """Yield (what is tried, whether it may show in some cases alone, whether only if nothing else explains anything).
 
     Each deviation; each on some ranks that contribute; each in cases that have something in common; each in the step
@@ -73,23 +74,24 @@ def _trials(machine, singles, left):
     yield [(d,) for d in singles], False, False
     yield [(d,) for d in machine.fitted([a.wrong[0] for a in left], [a.base for a in left])], False, False
     ranks = rank_scopes([a.case for a in left])
-    yield [(d.within(s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False, False
+    yield [(within(d, s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False, False
     yield [(d,) for d in singles], True, False
     if machine.remembers:
-        yield list(dict.fromkeys(t for answers in left for t in _from_first_wrong(answers, singles))), True, True
-    several = [d for d in singles if d.rules or d.decision in machine.in_pairs and d.paired]
+        begun = (trial for answers in left for trial in _from_first_wrong(answers, singles, within))
+        yield list(dict.fromkeys(begun)), True, True
+    several = [d for d in singles if d.rules or d.paired and machine.in_pairs & d.decisions.keys()]
     pairs = dict.fromkeys(pair for answers in left for pair in combinations(filter(answers.moved_by, several), 2))
     yield [(a, b) for a, b in pairs if not {*a.rules, *a.decisions} & {*b.rules, *b.decisions}], False, True
 
 
-def _from_first_wrong(answers, singles):
+def _from_first_wrong(answers, singles, within):
     """Yield what gives the first wrong answer by deviating from its step on, or in that step alone."""
     since, alone = step_scopes(answers.wrong[0].place.step)
     for d in singles:
-        trial = (d.within(since) if since.first_step else d,)
+        trial = (within(d, since) if since.first_step else d,)
         if d.decisions and answers.begins(trial):
             yield trial
-            yield (d.within(alone),)
+            yield (within(d, alone),)
 
 
 def _best(trials, left, ours, in_some: bool, before: Explanation | None) -> Explanation | None:

@@ -9,6 +9,8 @@ divisor        what the sum is divided by: a number, or one for each row
 delivered      what a rank gets of the result
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from refimpl.conformance.case import Case, Rows, nothing_of, numbers_of
@@ -53,13 +55,13 @@ class Aggregation(Machine):
     def fitted(cls, observed, machines):
         """Return sums that are multiplied by some number. Local."""
         factors = {round_to(k, 5) for one in observed if (k := factor_of(one.value, one.wanted)) is not None}
-        return [Deviation("scaled", f"sums are {k:g} x what they should be", "divisor",
-                          lambda right, m, p, k=k: right / k) for k in sorted(factors)]
+        return [Deviation("scaled", f"sums are {k:g} x what they should be", {
+            "divisor": lambda right, m, p, k=k: right / k}) for k in sorted(factors)]
 
     def __init__(self, case: Case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
         self.group = list(case.settings.get("group", range(case.ranks)))
-        self.sums_alike = not any(d.rules or set(d.decisions) - self.after_sums for d in deviations)
+        self.of_sums = tuple(d for d in deviations if d.rules or d.decisions.keys() - self.after_sums)
 
     @property
     def predicts(self) -> bool:
@@ -79,12 +81,12 @@ class Aggregation(Machine):
 
     def total(self, place: Place) -> Expected:
         """Return the sum of the members' contributions, divided. Local."""
-        if self.sums_alike and self.base:
-            key = place.step, place.variable.name
-            if key not in self.base.memo:
-                self.base.memo[key] = self.base.summed(place)
-            return self.base.memo[key]
-        return self.summed(place)
+        if self.base is None or self.inputs != self.base.inputs:
+            return self.summed(place)
+        key = self.of_sums, place if self.of_sums else replace(place, rank=None)
+        if key not in self.base.memo:
+            self.base.memo[key] = self.summed(place)
+        return self.base.memo[key]
 
     def summed(self, place: Place) -> Expected:
         """Return what ``total`` does, computed. Local."""

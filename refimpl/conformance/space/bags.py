@@ -34,5 +34,5 @@ def _mistaken(methods, right, machine, place):
 
 def deviations(ranks: int) -> list[Deviation]:
     """Return a deviation for each mistake. Local."""
-    return [Deviation(code, words, "contribution", _mistaken(methods), where=lambda case: case.kind == "bags")
+    return [Deviation(code, words, {"contribution": _mistaken(methods)}, lambda case: case.kind == "bags")
             for code, words, methods in MISTAKES]

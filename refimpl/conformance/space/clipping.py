@@ -124,4 +124,3 @@ CLIPPING = if_task("clip", (
                                        parts, {n: with_numbers(g, np.zeros_like) for n, g in parts[0].items()})),
      "clip", "window"),
 ))
-"""(code, words, decision, change)."""

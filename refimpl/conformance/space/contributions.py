@@ -1,13 +1,12 @@
 """Deviations of a rank's contribution to a sum: wrong values, wrong row numbers, or those of something else."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
-from refimpl.conformance.space.changes import CHANGES, has_rows, of_arrays, of_numbers, of_rows, some_rows
-from refimpl.conformance.space.deviation import Deviation, Impossible, anywhere, concerning, parametrised
+from refimpl.conformance.space.changes import CHANGES, of_arrays, of_numbers, of_rows, some_rows
+from refimpl.conformance.space.deviation import Deviation, Impossible, parametrised
 from refimpl.conformance.space.numbers import miscounts
 
 
@@ -25,7 +24,7 @@ NARROW = {"float16": lambda a: a.astype(np.float16).astype(a.dtype), "bfloat16":
 
 def _changed(change):
     """Return the change of a contribution: change(part, variable)."""
-    return concerning(lambda part, machine, place: change(part, place.variable), getattr(change, "concerns", anywhere))
+    return lambda part, machine, place: change(part, place.variable)
 
 
 @parametrised
@@ -54,10 +53,6 @@ def _wide_offsets(ids, variable):
 def _other_step(shift, part, machine, place):
     step = place.step + shift
     return machine.given(replace(place, step=step)) if 0 <= step < machine.steps else part
-
-
-def _has_steps(case) -> bool:
-    return len(case.steps) > 1
 
 
 @parametrised
@@ -144,9 +139,9 @@ SIMPLE = (
     ("last-row-lost", "the very last row of the variable is dropped",
      _changed(some_rows(lambda ids, v: ids != v.shape[0] - 1))),
     ("padding-added", "row gradients are padded to the longest with row 0, and the padding is added",
-     concerning(_padded(lambda ids: 0), has_rows)),
+     _padded(lambda ids: 0)),
     ("padding-added", "row gradients are padded to the longest with their last row, and the padding is added",
-     concerning(_padded(lambda ids: ids[-1]), has_rows)),
+     _padded(lambda ids: ids[-1])),
     ("column-lost", "the last column of rows is lost", _column(-1)),
     ("column-lost", "the first column of rows is lost", _column(0)),
     ("element-lost", "the last element of a dense gradient is lost",
@@ -158,9 +153,8 @@ SIMPLE = (
     ("halved", "gradients are halved", _changed(of_numbers(lambda a: a / 2))),
     *(("lost-digits", f"each rank's numbers pass through {dtype} before they are added", _narrowed(dtype, cast))
       for dtype, cast in NARROW.items()),
-    ("buffer-reused", f"the next step's gradients are in the sum{EARLY}", concerning(_other_step(1), _has_steps)),
-    ("buffer-reused", f"the step before's gradients are in the sum{EARLY}", concerning(_other_step(-1),
-                                                                                            _has_steps)),
+    ("buffer-reused", f"the next step's gradients are in the sum{EARLY}", _other_step(1)),
+    ("buffer-reused", f"the step before's gradients are in the sum{EARLY}", _other_step(-1)),
     *(("ids-of-another", f"variables are mixed up: rows of each with the ids of {which}", _ids_of_neighbour(shift))
       for shift, which in ((1, "the next"), (-1, "the one before"))),
     *(("buffer-reused", f"each variable's contribution is that of {which}{EARLY}", _of_neighbour(shift))
@@ -179,11 +173,11 @@ USES = (
 """(code, words, change of the gradients of one variable's uses)."""
 
 
-@cache
 def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
-    found = [Deviation(code, words, "contribution", change) for code, words, change in SIMPLE]
+    found = [Deviation(code, words, {"contribution": change}) for code, words, change in SIMPLE]
     found += [Deviation("added-by-position", "row gradients are added position by position, under the ids of rank "
-                        f"{r}: rows of different ids are mixed", "contribution", _ids_of_rank(r)) for r in range(ranks)]
-    return found + [Deviation(code, f"of a variable that is read at two places {words}", "uses",
-                              lambda parts, machine, place, how=how: how(parts)) for code, words, how in USES]
+                        f"{r}: rows of different ids are mixed", {"contribution": _ids_of_rank(r)})
+              for r in range(ranks)]
+    return found + [Deviation(code, f"of a variable that is read at two places {words}",
+                              {"uses": lambda parts, machine, place, how=how: how(parts)}) for code, words, how in USES]

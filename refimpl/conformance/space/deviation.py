@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import partial
 from inspect import isfunction, signature
 from math import prod
 from typing import Any, Callable
@@ -10,18 +10,12 @@ from typing import Any, Callable
 import numpy as np
 
 from refimpl.conformance.case import Case, CaseVariable, Rows, numbers_of
-from refimpl.conformance.words import ranks_in_words
+from refimpl.conformance.words import ordinal, ranks_in_words
 
 
 def anywhere(case: Case) -> bool:
     """Return that a deviation may show in any case. Local."""
     return True
-
-
-def concerning(change: Callable, concerns: Callable[[Case], bool]) -> Callable:
-    """Return a change that knows in which cases alone it changes anything. Local."""
-    change.concerns = concerns
-    return change
 
 
 def parametrised(change: Callable) -> Callable:
@@ -70,36 +64,24 @@ class Scope:
 
 @dataclass(frozen=True, eq=False)
 class Deviation:
-    """decision: which one.  change(right, machine, place) -> what is decided in place of ``right``.
+    """code: its short name.  words: what is wrong.
 
-    code: its short name.  words: what is wrong.  rules: what of the manifest it changes, in place of a decision.
-    also: further decisions that go with it.  fault: the class that decides otherwise, of machines that run one.
-    where: the cases that it can change, None: what its change says.  whole: the same on all ranks, if it is on some.
-    paired: whether it is tried together with others.
+    decisions: decision -> change(right, machine, place) -> what is decided in place of ``right``.
+    concerns(case): whether it can change a case at all; many are ruled out by this before a number is computed.
+    rules: what of the manifest it changes, in place of decisions.  fault: the class that decides otherwise, of machines
+    that run one.  whole: the same on all ranks, if it is on some.  paired: whether it is tried together with others.
     """
 
     code: str
     words: str
-    decision: str = ""
-    change: Callable[[Any, Any, Place], Any] | None = None
+    decisions: dict[str, Callable[[Any, Any, Place], Any]] = field(default_factory=dict)
+    concerns: Callable[[Case], bool] = anywhere
     rules: dict = field(default_factory=dict)
-    also: dict[str, Callable] = field(default_factory=dict)
     fault: Any = None
-    where: Callable[[Case], bool] | None = None
     scope: Scope = Scope()
     whole: "Deviation | None" = None
     paired: bool = True
 
-    @cached_property
-    def decisions(self) -> dict[str, Callable]:
-        """Which decisions it takes otherwise, and how."""
-        return {self.decision: self.change, **self.also} if self.change else {}
-
-    def concerns(self, case: Case) -> bool:
-        """Return whether it can change a case at all: many are ruled out by this before a number is computed. Local."""
-        return (self.where or getattr(self.change, "concerns", anywhere))(case)
-
-    @cache
     def within(self, scope: Scope) -> "Deviation":
         """Return the same deviation in a scope of its own."""
         return replace(self, scope=scope, whole=self if scope.ranks else None)
@@ -235,9 +217,6 @@ def words_of(kind: type) -> str:
     return words[0].lower() + words[1:]
 
 
-ORDINALS = ("first", "second", "third", "fourth")
-
-
 def scopes(cases: list[Case]) -> list[Scope]:
     """Return scopes smaller than everything, the widest first. Local."""
     variables = [v for case in cases for v in case.variables]
@@ -251,8 +230,7 @@ def scopes(cases: list[Case]) -> list[Scope]:
               Scope(lambda v: not v.sparse and prod(v.shape) == 1, words="of gradients of one element alone"),
               Scope(lambda v: not v.sparse and prod(v.shape) > 1, words="of gradients of more than one element alone")]
     if any(len(case.steps) > 1 for case in cases):
-        found += [Scope(first_step=1, words="from the second step on"),
-                  Scope(first_step=2, words="from the third step on")]
+        found += [step_scopes(first)[0] for first in (1, 2)]
     found += rank_scopes(cases)
     names = sorted({v.name for case in cases for v in case.variables if len(case.variables) > 1})
     named = [Scope(lambda v, name=name: v.name == name, words=f"of {name} alone") for name in names]
@@ -262,9 +240,9 @@ def scopes(cases: list[Case]) -> list[Scope]:
 
 def step_scopes(first: int) -> list[Scope]:
     """Return what a deviation may hit that begins in a step: all from it on, and that step alone. Local."""
-    which = ORDINALS[first] if first < len(ORDINALS) else f"{first + 1}th"
-    alone = Scope(first_step=first, last_step=first, words=f"in the {which} step alone")
-    return [Scope(first_step=first, words=f"from the {which} step on"), alone]
+    which = ordinal(first + 1)
+    return [Scope(first_step=first, words=f"from the {which} step on"),
+            Scope(first_step=first, last_step=first, words=f"in the {which} step alone")]
 
 
 def rank_scopes(cases: list[Case]) -> list[Scope]:

@@ -25,9 +25,9 @@ class Loss(Machine):
         def weighing(weights):
             return lambda right, machine, place: weights(machine.counts, place.rank, right)
 
-        groups = [("mean-of-group-means", f"the loss is the mean of means over groups of {size} ranks",
-                   _of_groups(size)) for size in (2, 3) if size < max(case.ranks for case in cases)]
-        return [*(Deviation(code, words, "weights", weighing(weights)) for code, words, weights in (*WEIGHTS, *groups)),
+        groups = tuple(("mean-of-group-means", f"the loss is the mean of means over groups of {size} ranks",
+                        _of_groups(size)) for size in (2, 3) if size < max(case.ranks for case in cases))
+        return [*(Deviation(code, words, {"weights": weighing(weights)}) for code, words, weights in WEIGHTS + groups),
                 *wrong_numbers("weights", "the weight of each rank's loss")]
 
     def answer(self, place: Place) -> Expected:
@@ -48,10 +48,10 @@ class Broadcast(Machine):
     @classmethod
     def alternatives(cls, cases):
         return [*(Deviation("root-ignored", f"the broadcast gives rank {r}'s array, not the root's: the root is "
-                            "ignored", "root", lambda right, machine, place, r=r: r)
+                            "ignored", {"root": lambda right, machine, place, r=r: r})
                   for r in range(max(case.ranks for case in cases))),
-                Deviation("not-broadcast", "each rank keeps its own array: nothing is broadcast", "root",
-                          lambda right, machine, place: place.rank)]
+                Deviation("not-broadcast", "each rank keeps its own array: nothing is broadcast",
+                          {"root": lambda right, machine, place: place.rank})]
 
     def answer(self, place: Place) -> Expected:
         """Return what a rank gets. Local."""

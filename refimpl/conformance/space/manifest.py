@@ -1,11 +1,8 @@
 """Deviations from the manifest: the framework follows another rule than the one that it declares."""
 
-from functools import cache
-
 from refimpl.conformance.case import Task
 from refimpl.conformance.semantics import CHOICES, Semantics
-from refimpl.conformance.space.changes import has_rows
-from refimpl.conformance.space.deviation import Deviation, anywhere, concerning
+from refimpl.conformance.space.deviation import Deviation, anywhere
 
 
 def has(*settings: str):
@@ -14,13 +11,13 @@ def has(*settings: str):
                             for name in settings)
 
 
-def if_task(setting: str, entries) -> tuple:
-    """Return deviations, (code, words, decision, change), of cases whose task has a setting, or those that they name.
+def if_task(setting: str, entries) -> list[Deviation]:
+    """Return deviations of cases whose task has a setting, or those that they name. Local.
 
-    Local.
+    entries: (code, words, decision, change, settings...).
     """
-    return tuple((code, words, decision, concerning(change, has(*(own or (setting,)))))
-                 for code, words, decision, change, *own in entries)
+    return [Deviation(code, words, {decision: change}, has(*(own or (setting,))))
+            for code, words, decision, change, *own in entries]
 
 
 DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},
@@ -28,12 +25,12 @@ DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},
                        "per-occurrence": "division by the number of occurrences"}}
 
 CONCERNS = {"clip_norm": has("clip"), "clip_point": has("clip"), "window": has("window"), "partial": has("window"),
-            "adam": lambda case: case.settings.get("task", {}).get("optimizer") == "adam",
-            **dict.fromkeys(("sparse", "duplicates", "untouched"), has_rows)}
+            **{name: lambda case, name=name: case.settings.get("task", {}).get("optimizer") == name
+               for name in ("adam", "adagrad")},
+            **dict.fromkeys(("sparse", "duplicates", "untouched"), lambda case: any(v.sparse for v in case.variables))}
 """Field -> whether it matters in a case at all; one that is not here always does."""
 
 
-@cache
 def deviations(semantics: Semantics, fields) -> list[Deviation]:
     """Return each single change of a manifest's fields, and one rule for dense and row gradients alike. Local."""
     found = [_of({field: value}, semantics) for field, value in semantics.alternatives(*fields)] if fields else []
@@ -55,5 +52,5 @@ def _of(rules: dict, semantics) -> Deviation:
             declared = getattr(semantics, field)
             words.append(f'your numbers match "{field}": "{value}" ({CHOICES[field][value]}). Your manifest says '
                          f'"{declared}" ({CHOICES[field][declared]})')
-    return Deviation(" and ".join(f"{f}={v}" for f, v in rules.items()), ". Also, ".join(words), rules=rules,
-                     where=lambda case: any(CONCERNS.get(field, anywhere)(case) for field in rules))
+    return Deviation(" and ".join(f"{f}={v}" for f, v in rules.items()), ". Also, ".join(words), {}, lambda case: any(
+        CONCERNS.get(field, anywhere)(case) for field in rules), rules)

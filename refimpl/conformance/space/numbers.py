@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.conformance.space.deviation import Deviation, anywhere, concerning
+from refimpl.conformance.space.deviation import Deviation, anywhere
 from refimpl.conformance.space.manifest import has
 
 NUMBERS = (
@@ -19,13 +19,16 @@ NUMBERS = (
 """(code, words, change(number, N))."""
 
 
-def wrong_numbers(decision: str, words: str, concerns=anywhere) -> list[Deviation]:
-    """Return the mistakes in a number that is decided. words: what it is called.  concerns: in which cases. Local."""
-    def changing(change):
-        return concerning(lambda right, m, p: change(np.asarray(right, np.float64)[()], m.case.ranks), concerns)
+def wrong_numbers(decision: str, words: str, concerns=anywhere, but=()) -> list[Deviation]:
+    """Return the mistakes in a number that is decided, ``but`` some codes. Local.
 
-    return [Deviation(f"{decision.replace(' ', '-')}-{code}", wrong.format(words), decision, changing(change),
-                      paired=False) for code, wrong, change in NUMBERS]
+    words: what it is called.  concerns: in which cases.
+    """
+    def changing(change):
+        return lambda right, m, p: change(np.asarray(right, np.float64)[()], m.case.ranks)
+
+    return [Deviation(f"{decision.replace(' ', '-')}-{code}", wrong.format(words), {decision: changing(change)},
+                      concerns, paired=False) for code, wrong, change in NUMBERS if code not in but]
 
 
 def _by_variable(k, machine, place):
@@ -68,9 +71,9 @@ COUNTED = (("clock", "the optimizer's step counter", _by_clock, ("clock",)),
 
 def wrong_counts() -> list[Deviation]:
     """Return the mistakes in how many updates there were, for the optimizer, for the rate, or for both. Local."""
-    return [Deviation(f"{of}-{code}", wrong.format(words), decision, change, also=dict.fromkeys(also, change),
-                      where=lambda case, shows=shows, needs=needs: shows(case) and has(*needs)(case))
-            for of, words, shows, (decision, *also) in COUNTED for code, wrong, change, needs in COUNTS
+    return [Deviation(f"{of}-{code}", wrong.format(words), dict.fromkeys(decisions, change),
+                      lambda case, shows=shows, needs=needs: shows(case) and has(*needs)(case))
+            for of, words, shows, decisions in COUNTED for code, wrong, change, needs in COUNTS
             if (of, code) != ("clock", "backwards")]  # an optimizer cannot begin with update 0
 
 

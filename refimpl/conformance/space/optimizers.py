@@ -4,10 +4,10 @@ from functools import cache
 
 import numpy as np
 
-from refimpl.conformance.space.deviation import Deviation, Impossible, concerning
+from refimpl.conformance.space.deviation import Deviation, Impossible
 from refimpl.conformance.space.lines import wrong_lines
 from refimpl.plain.optimizers import OPTIMIZERS, SGD
-from refimpl.plain.optimizers_elsewhere import EVERY, AdamHat
+from refimpl.plain.optimizers_elsewhere import EVERY
 
 ADAM = OPTIMIZERS["adam"]
 
@@ -18,6 +18,13 @@ def _decayed_after(o, p, state, at, g, rate, t):
     p[at] *= 1 - rate * decay
 
 
+SLOTS = (
+    ("slots-twice", "the optimizer's state is updated twice in each update, parameters once",
+     lambda o, p, state, *more: [SGD.apply(o, each, state, *more) for each in (p.copy(), p)]),
+    ("slots-not-kept", "the optimizer's state stays as it was before the update, though the parameter is updated",
+     lambda o, p, state, *more: SGD.apply(o, p, {n: a.copy() for n, a in state.items()}, *more)),
+)
+"""(code, words, apply in place of any optimizer's own)."""
 FORMULAS = {
     "sgd": (
         ("sign-only", "only the gradient's sign is applied", {"step": lambda o, g, rate: rate * np.sign(g)}),
@@ -52,8 +59,6 @@ FORMULAS = {
          {"decayed": lambda o, p, g, rate, decay: (p * (1 - rate * decay), g + decay * p)}),
     ),
     "adagrad": (
-        ("epsilon-inside", "epsilon is added to the sum of squares, inside the root",
-         {"step": lambda o, a, g, rate: rate * g / np.sqrt(a + o.epsilon)}),
         ("epsilon-twice", "epsilon is added inside and outside the root",
          {"step": lambda o, a, g, rate: rate * g / (np.sqrt(a + o.epsilon) + o.epsilon)}),
         ("epsilon-kept", "epsilon is kept in the sum of squares",
@@ -111,39 +116,33 @@ FORMULAS = {
 """optimizer -> (code, words, methods in place of its own)."""
 LINES = {"sgd": ((), "step", "decayed"), "momentum": ((), "velocity", "step"), "nesterov": ((), "step"),
          "dampened": (("mu",), "dampened"), "adagrad": ((), "accumulator", "step"),
-         "adam": (("beta1", "beta2"), "first", "second", "corrections", "step")}
+         "adam": (("beta1", "beta2"), "first", "second", "corrections", "step"), "adam-hat": ((), "step"),
+         "adagrad-inside": ((), "step")}
 """optimizer -> numbers of it, and the lines of its formula, of which ``wrong_lines`` makes mistakes."""
 
 
-class _Hat:
-    """With Adam as the paper writes it, what TensorFlow's gives: an epsilon of its own in each update."""
-
-    def update(self, p, state, g, rate, t):
-        given = self.epsilon
-        self.epsilon = given / np.sqrt(1 - self.beta2**t)
-        super().update(p, state, g, rate, t)
-        self.epsilon = given
-
-
-def _only(name, methods):
-    """The optimizer of this name, and those that have these methods from it, with the methods replaced."""
-    owner = EVERY[name]
-
+def _only(code, words, owner, methods) -> Deviation:
+    """An optimizer, and those that have these methods from it, with the methods replaced. owner: its class."""
     def changed(right, machine, place):
-        kinds = (_Hat, ADAM) if isinstance(right, AdamHat) else (type(right),)
-        if not all(getattr(kinds[-1], method) is getattr(owner, method) for method in methods):
+        kind = type(right)
+        if not all(getattr(kind, method, None) is getattr(owner, method) for method in methods):
             raise Impossible
-        return type(name, (*kinds[:-1], type(name, kinds[-1:], methods)), {})(**machine.task.options)
+        return type(code, (kind,), methods)(**machine.task.options)
 
-    return concerning(changed, lambda case: issubclass(EVERY[case.settings["task"]["optimizer"]], owner))
+    def concerns(case):
+        kind = EVERY[case.settings["task"]["optimizer"]]
+        return issubclass(kind, owner) or issubclass(owner, kind)
+
+    return Deviation(code, words, {"formula": changed}, concerns)
 
 
 @cache
 def deviations() -> list[Deviation]:
     """Return a deviation for each formula, and for each mistake in a line of one. Local."""
-    found = [Deviation(f"{name}-{code}", f"{name}: {words}", "formula", _only(name, methods))
-             for name, formulas in FORMULAS.items() for code, words, methods in formulas]
-    found += [Deviation(f"{name}-{line}", f"{name}: {words}", "formula", _only(name, {line: wrong}))
+    found = [_only(code, words, SGD, {"apply": apply}) for code, words, apply in SLOTS]
+    found += [_only(f"{name}-{code}", f"{name}: {words}", EVERY[name], methods)
+              for name, formulas in FORMULAS.items() for code, words, methods in formulas]
+    found += [_only(f"{name}-{line}", f"{name}: {words}", EVERY[name], {line: wrong})
               for name, (numbers, *lines) in LINES.items() for line in lines
               for words, wrong in wrong_lines(EVERY[name], line, numbers)]
-    return [*found, Deviation("sgd-instead", "the optimizer is plain sgd", "formula", lambda right, m, p: SGD())]
+    return [*found, Deviation("sgd-instead", "the optimizer is plain sgd", {"formula": lambda right, m, p: SGD()})]

@@ -1,12 +1,12 @@
 """Deviations of a sum: who is in it, how contributions and repeated rows meet, what it is divided by."""
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
-from refimpl.conformance.space.deviation import Deviation, Impossible, Place, concerning, parametrised
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place, parametrised
 from refimpl.conformance.space.numbers import miscounts, wrong_numbers
 
 
@@ -42,15 +42,13 @@ MEMBERS = (
      _of_own(lambda ranks, rank: [rank, ranks[(ranks.index(rank) + 1) % len(ranks)]])),
     ("group-ranks-as-places", "the ranks of a group are taken for places: it adds up the first ranks of the world",
      _with((), lambda ranks: list(range(len(ranks))))),
-    ("rank-miscounted", "every rank is counted twice", _with((), lambda ranks: [*ranks, *ranks])),
 )
 """(code, words, change of the ranks in a sum: see ``Aggregation``)."""
 
 COMBINED = (("maximum", "contributions are not added: the largest is taken"),
             ("minimum", "contributions are not added: the smallest is taken"),
             ("multiply", "contributions are multiplied, not added"))
-DUPLICATES = (("last", "of rows that share an id on a rank, the last one counts"),
-              ("first", "of rows that share an id on a rank, the first one counts"),
+DUPLICATES = (("first", "of rows that share an id on a rank, the first one counts"),
               ("mean", "rows that share an id on a rank are averaged, not added"),
               ("maximum", "of rows that share an id on a rank, the largest elements count"))
 
@@ -88,10 +86,10 @@ DIVISORS = (
      _instead(lambda m, p: 1 << (len(m.group) - 1).bit_length())),
     ("divided-by-pushers", "divided by the number of ranks that have rows of the variable at all", _instead(_pushes)),
     ("divided-by-holders", "divided by the number of ranks that have a gradient of the variable, not by N",
-     concerning(_instead(_holders), lambda case: "absent" in case.needs)),
+     _instead(_holders), lambda case: "absent" in case.needs),
     ("divided-by-variables", "divided by the number of variables as well", _times(lambda m, p: len(m.case.variables))),
 )
-"""(code, words, change of a divisor)."""
+"""(code, words, change of a divisor, perhaps the cases that it concerns)."""
 
 
 def matched_by_position(parts, machine, place, mixed=False):
@@ -166,32 +164,31 @@ def _fused(machine, place, offsets, size):
     return buffer
 
 
-@cache
 def deviations(ranks: int) -> list[Deviation]:
     """Return those of divisors and of who is in a sum, on a number of ranks. Local."""
-    found = [Deviation(code, f"sums are {words}", "divisor", change) for code, words, change in DIVISORS]
-    found += wrong_numbers("divisor", "what sums are divided by")
-    found += [Deviation(code, words, "members", change) for code, words, change in MEMBERS]
+    found = [Deviation(code, f"sums are {words}", {"divisor": change}, *concerns)
+             for code, words, change, *concerns in DIVISORS]
+    found += wrong_numbers("divisor", "what sums are divided by", but=("times-n", "by-n", "halved"))  # see DIVISORS
+    found += [Deviation(code, words, {"members": change}) for code, words, change in MEMBERS]
     if ranks == 1:
         return found
-    found += [Deviation("rank-miscounted", words, "members", _with(there, change))
+    found += [Deviation("rank-miscounted", words, {"members": _with(there, change)})
               for words, there, change in miscounts("rank", ranks)]
     found += [Deviation("one-rank-alone", f"every rank gets rank {r}'s gradient alone, divided by N: it is handed on, "
-                        "not aggregated", "members", _with((r,), lambda ranks, r=r: [r])) for r in range(ranks)]
+                        "not aggregated", {"members": _with((r,), lambda ranks, r=r: [r])}) for r in range(ranks)]
     return found
 
 
-@cache
 def meetings(ranks: int) -> list[Deviation]:
     """Return those of what meets in a sum, and how. Local."""
-    found = [Deviation(f"combined={how}", words, "combined", lambda right, m, p, how=how: how)
+    found = [Deviation(f"combined={how}", words, {"combined": lambda right, m, p, how=how: how})
              for how, words in COMBINED]
-    found += [Deviation(f"duplicates={how}", words, "duplicates", lambda right, m, p, how=how: how)
+    found += [Deviation(f"duplicates={how}", words, {"duplicates": lambda right, m, p, how=how: how})
               for how, words in DUPLICATES]
     if ranks > 1:
-        found += [Deviation(code, words, "parts", change) for code, words, change in PARTS]
+        found += [Deviation(code, words, {"parts": change}) for code, words, change in PARTS]
         found += [Deviation("mean-of-group-means", f"ranks are averaged in groups of {size}, then the groups, though "
-                            "the last has fewer", "parts", _group_means(size)) for size in (2, 3) if ranks % size]
+                            "the last has fewer", {"parts": _group_means(size)}) for size in (2, 3) if ranks % size]
     return found
 
 

@@ -49,7 +49,8 @@ class RankState:
 class TrainingAnswers(Aggregation):
     """The answers to a case of stage update: each variable on each rank after each update."""
 
-    fields = ("untouched", "adam", "clip_norm", "clip_point", "window", "partial", "dense", "sparse", "duplicates")
+    fields = ("untouched", "adam", "adagrad", "clip_norm", "clip_point", "window", "partial", "dense", "sparse",
+              "duplicates")
 
     @property
     def after_sums(self):
@@ -75,8 +76,8 @@ class TrainingAnswers(Aggregation):
             if before is not None:
                 k = factor_of(one.value - before, replace(one.wanted, value=one.wanted.value - before))
                 factors |= {round_to(k, 4)} if k else set()
-        return [Deviation("rate", f"the learning rate is {k:g} times as large", "rate",
-                          lambda right, m, p, k=k: right * k) for k in sorted(factors)]
+        return [Deviation("rate", f"the learning rate is {k:g} times as large", {
+            "rate": lambda right, m, p, k=k: right * k}) for k in sorted(factors)]
 
     def before(self, place: Place):
         """Return a variable before an update; None if it is not known. Local."""
@@ -90,7 +91,6 @@ class TrainingAnswers(Aggregation):
         self.trained, self._alone = only or case.variables, {}
         self.windows = self.plain.windows(self.task, range(len(case.steps)))
         self._ranks, self._kept, self._sums, self.clipping, self.norm = {}, {}, {}, {}, 0.0
-        self.of_sums = tuple(d for d in deviations if d.rules or set(d.decisions) - (AFTER_SUMS - {"delivered"}))
         self.ranks_alike = not any(d.scope.ranks is not None and set(d.decisions) - BY_CONTRIBUTOR
                                    or PER_RANK & set(d.decisions) for d in deviations)
 
@@ -220,25 +220,17 @@ class TrainingAnswers(Aggregation):
         if self.task.clip is None or self.semantics.clip_point == "after":
             return part
         local = self.local(place.step, place.rank)
-        return scaled(part, self.factor(local, norm_of(local, self.semantics), place))
+        factor = self.factor(local, norm_of(local, self.semantics), place)
+        return with_numbers(part, lambda x: x * factor)
 
     def aggregated(self, step, rank) -> dict:
         """Return name -> what a rank gets of the sum. Local. Raises Impossible for rows that are not there."""
         if (step, rank) not in self._sums:
-            found = {v.name: self.sum_of(Place(step, rank, v)) for v in self.trained}
+            found = {v.name: self.delivered(Place(step, rank, v)).value for v in self.trained}
             if any(found[v.name].ids.max(initial=0) >= v.shape[0] for v in self.trained if v.sparse):
                 raise Impossible
             self._sums[step, rank] = found
         return self._sums[step, rank]
-
-    def sum_of(self, place: Place):
-        """Return what a rank gets of one variable's sum, computed once for all that deviates only later. Local."""
-        if self.base is None or self.clips_before:
-            return self.delivered(place).value
-        key = self.of_sums, place
-        if key not in self.base.memo:
-            self.base.memo[key] = self.delivered(place).value
-        return self.base.memo[key]
 
     @property
     def inputs(self):
@@ -258,17 +250,15 @@ class TrainingAnswers(Aggregation):
         if self.task.clip is None:
             return gradients
         norm = norm_of(apart or gradients, self.semantics)
-        return {n: scaled(g, self.factor(apart or gradients, norm, Place(step, rank, self.case.variable(n))))
-                for n, g in gradients.items()}
+        return self.plain.scaled(gradients, {n: self.factor(apart or gradients, norm, Place(
+            step, rank, self.case.variable(n))) for n in gradients})
 
     def factor(self, apart, norm, place) -> float:
         """Return what clipping multiplies a variable's gradient with. apart: what the norm is of; kept as ``clipping``.
         """
         self.clipping = apart
         self.norm = norm = self.decide("norm", norm, place)
-        free = self.semantics.clip_norm == "dense" and place.variable.sparse
-        right = 1.0 if free else self.plain.clip_factor(self.task.clip, norm)
-        return self.decide("scale", right, place)
+        return self.decide("scale", self.plain.factor(apart[place.variable.name], self.task.clip, norm), place)
 
     def apart(self, step) -> dict:
         """Return name -> the sum of arrays, or all occurrences of rows, each divided as the manifest says. Local."""
@@ -280,7 +270,3 @@ def task_of(case: Case) -> Task:
     """Return a case's task, without values and gradients. Local."""
     return Task(case.variables, {}, steps=[], **case.settings["task"])
 
-
-def scaled(gradient, factor):
-    """Return a gradient times a number. Local."""
-    return with_numbers(gradient, lambda x: x * factor)

@@ -1,19 +1,17 @@
 """Deviations of a training around its optimizer: start, what it applies, rates, counters, slots, what is read."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
 from refimpl.conformance.case import Rows
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.clipping import CLIPPING
-from refimpl.conformance.space.deviation import Deviation, concerning, parametrised
+from refimpl.conformance.space.deviation import Deviation, parametrised
 from refimpl.conformance.space.lines import wrong_lines
 from refimpl.conformance.space.manifest import has
 from refimpl.conformance.space.numbers import wrong_counts, wrong_numbers
 from refimpl.conformance.space.windows import RESUMING, WINDOWS, joined
-from refimpl.plain.optimizers import SGD
 from refimpl.plain.updates import Updates
 
 
@@ -79,7 +77,7 @@ def _last(right, machine, place):
     return replace(right, value=machine.after(machine.steps - 1, place.rank)[0][place.variable.name])
 
 
-AROUND = tuple(Deviation(*one) for one in (
+AROUND = tuple(Deviation(code, words, {decision: change}) for code, words, decision, change in (
     ("local", "each rank updates with its own gradient: nothing is reduced", "updates", _alone),
     ("one-by-one", "the optimizer is applied to each worker's gradient in turn, not once to their aggregate", "updates",
      _one_by_one(lambda machine: 1)),
@@ -102,20 +100,6 @@ AROUND = tuple(Deviation(*one) for one in (
 """What may be said of sums too, and is said of updates."""
 
 
-def _slots(apply):
-    """apply(optimizer, parameter, state, more...), in place of the optimizer's own."""
-    return concerning(lambda right, m, p: type("Slots", (type(right),), {"apply": apply})(**m.task.options),
-                      lambda case: case.settings["task"]["optimizer"] != "sgd")
-
-
-SLOTS = (
-    ("slots-twice", "the optimizer's state is updated twice in each update, parameters once", "formula",
-     _slots(lambda o, p, state, *more: [SGD.apply(o, each, state, *more) for each in (p.copy(), p)])),
-    ("slots-not-kept", "the optimizer's state stays as it was before the update, though the parameter is updated",
-     "formula", _slots(lambda o, p, state, *more: SGD.apply(o, p, {n: a.copy() for n, a in state.items()}, *more))),
-)
-"""(code, words, decision, change), of state that is updated apart from its parameter."""
-
 NUMBERS = (("rate", "the learning rate", ()), ("loss scale", "the loss scale, by which gradients are divided,",
                                                 ("loss_scale",)),
            ("micro-steps", "the number of micro-steps, by which a window is divided,", ("window",)),
@@ -124,22 +108,21 @@ NUMBERS = (("rate", "the learning rate", ()), ("loss scale", "the loss scale, by
 """(decision, what it is, settings of the cases that it concerns)."""
 
 
-@cache
 def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
-    found = [Deviation(*one) for one in (*WINDOWS, *CLIPPING, *RESUMING, *SLOTS)]
+    found = [*WINDOWS, *CLIPPING, *RESUMING]
     for decision, words, setting in NUMBERS:
         found += wrong_numbers(decision, words, has(*setting))
     found += wrong_counts()
-    found += [Deviation("rate-line", words, "rate", lambda right, m, p, wrong=wrong: wrong(m.plain, m.task, p.step))
+    found += [Deviation("rate-line", words, {"rate": lambda right, m, p, wrong=wrong: wrong(m.plain, m.task, p.step)})
               for words, wrong in wrong_lines(Updates, "rate")]
-    found += [Deviation("clip-factor", words, "scale", concerning(
-        lambda right, m, p, wrong=wrong: wrong(m.plain, m.task.clip, m.norm), has("clip")))
+    found += [Deviation("clip-factor", words, {
+        "scale": lambda right, m, p, wrong=wrong: wrong(m.plain, m.task.clip, m.norm)}, has("clip"))
         for words, wrong in wrong_lines(Updates, "clip_factor")]
-    found += [Deviation("start-of-another", f"training starts from rank {r}'s values, not from rank 0's", "start",
-                        lambda right, m, p, r=r: m.start(r)[p.variable.name]) for r in range(1, ranks)]
+    found += [Deviation("start-of-another", f"training starts from rank {r}'s values, not from rank 0's", {
+        "start": lambda right, m, p, r=r: m.start(r)[p.variable.name]}) for r in range(1, ranks)]
     if ranks > 1:
         for code, words, divided in (("parameter-reduced", "averaged", True), ("parameter-summed", "summed", False)):
-            found.append(Deviation(code, f"the parameters are {words} over the ranks, not the gradients", "updates",
-                                   _alone, also={"before": _of_all_values(divided)}))
+            found.append(Deviation(code, f"the parameters are {words} over the ranks, not the gradients",
+                                   {"updates": _alone, "before": _of_all_values(divided)}))
     return found

@@ -40,7 +40,6 @@ WINDOWS = if_task("window", (
     ("window-partly-reduced", "of a window the first micro-step alone is reduced: to it each rank adds its own "
      "gradients of the others", "delivered", _partly_reduced(lambda window: window[:1])),
 ))
-"""(code, words, decision, change), of the micro-steps of a window."""
 
 
 def _fresh(m, value):
@@ -66,4 +65,3 @@ RESUMING = if_task("resume_after", (
     ("state-zeroed", "after resuming the optimizer's state is 0", "restored variable",
      lambda right, m, p: (right[0], {slot: np.zeros_like(a) for slot, a in right[1].items()})),
 ))
-"""(code, words, decision, change), of what is saved and restored."""

@@ -100,7 +100,7 @@ def _moved(order):
         return machine.given(replace(place, rank=order[place.rank]))
 
     words = "; ".join(f"rank {m} has the gradients of rank {o}" for m, o in sorted(order.items()))
-    return Deviation("microbatches-swapped", words, "contribution", changed)
+    return Deviation("microbatches-swapped", words, {"contribution": changed})
 
 
 def of_microbatches(count: int) -> list[Deviation]:
@@ -112,17 +112,17 @@ def of_microbatches(count: int) -> list[Deviation]:
     orders = [*({a: b, b: a} for a, b in pairs), *({a: b} for a, b in permutations(everyone, 2)),
               *({m: (m + by) % count for m in everyone} for by in (1, -1)), {m: count - 1 - m for m in everyone}]
     return [Deviation("multiplied-by-n", f"gradients are {count} x ours: not averaged, or multiplied by the number of "
-                      "microbatches", "contribution", times(count)),
+                      "microbatches", {"contribution": times(count)}),
             Deviation("divided-again", f"gradients are 1/{count} of ours: divided by the number of microbatches once "
-                      "more", "contribution", times(1 / count)),
+                      "more", {"contribution": times(1 / count)}),
             Deviation("loss=mean-of-means", "each microbatch's loss is divided by its own number of targets, not by "
-                      "that of the whole batch", "contribution", _by_examples), *map(_moved, orders)]
+                      "that of the whole batch", {"contribution": _by_examples}), *map(_moved, orders)]
 
 
 class TracedAnswers(TrainingAnswers):
     """The answers to a ``TracedCase``: what is handed in of a stage, at each step."""
 
-    fields = ("untouched", "adam", "clip_norm", "dense", "sparse", "duplicates", "order")
+    fields = ("untouched", "adam", "adagrad", "clip_norm", "dense", "sparse", "duplicates", "order")
     remembers, in_pairs = False, frozenset()
 
     @classmethod
@@ -134,7 +134,7 @@ class TracedAnswers(TrainingAnswers):
             return super(TrainingAnswers, cls).alternatives(cases)
         every, given = super().alternatives(cases), case.sources.aggregated(case.settings["task"]["resume_after"] or 0)
         every = [d for d in every if d.code != "rate-line"]  # no rate falls in a trace
-        return [d for d in every if d.decision not in OF_SUMS] if given else every
+        return [d for d in every if not OF_SUMS & d.decisions.keys()] if given else every
 
     def __init__(self, case: TracedCase, semantics, deviations=(), only=()):
         super().__init__(case, replace(semantics, clip_point="after"), deviations, only)
