@@ -10,7 +10,7 @@ import math
 
 from models.registry import entries
 from refimpl.cli.told.tables import console, table_of
-from refimpl.cli.asked.values import file, listed, nonempty, seconds, whole
+from refimpl.cli.asked.values import listed, nonempty, seconds, whole
 from refimpl.collectives.units import BYTES, parse, size_name
 from refimpl.transport.host import memory
 
@@ -21,8 +21,7 @@ TRAININGS = {"training": "bench.training.run", "torch": "bench.training.modules"
 """Bench -> its module in ``refimpl.experiments``, with ``run`` and ``describe``."""
 BENCHES = (*ONE_RANK, "allreduce", *TRAININGS, "gpu")
 OF_BENCH = {"cluster": ("allreduce", "training", "torch"), "rates": ("allreduce",), "device": ("allreduce",),
-            "sizes": ("allreduce",), "plot": ("allreduce",), "output": ("gpu",), "quick": ("torch",),
-            "foreign": ("torch",)}
+            "sizes": ("allreduce",), "output": ("gpu",), "quick": ("torch",), "foreign": ("torch",)}
 """Option -> the benches that it goes with."""
 REACH = {"gpu-aggregate-rows": 2.0, "aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8,
          "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0, "machine-private 64 MiB": 2.0,
@@ -53,8 +52,6 @@ def add(parser):
     parser.add_argument("--sizes", nargs="+", type=_bytes, metavar="SIZE", help="allreduce: e.g. 64KiB 16MiB")
     parser.add_argument("--output", type=nonempty, metavar="DIR", help="gpu: where the report goes, as JSON and text "
                         "(default runs/bench-gpu)")
-    parser.add_argument("--plot", type=file, metavar="FILE",
-                        help="allreduce: draw bandwidths into FILE (.png, .svg or .pdf)")
     parser.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 
@@ -87,7 +84,6 @@ def _one_rank(given, length):
 
 def _allreduce(given, length):
     from refimpl.experiments.bench.allreduce.run import run, run_on_cards, run_on_gpus
-    from refimpl.pictures.plots import plot_bandwidths
 
     sizes = {"sizes": given["sizes"]} if "sizes" in given else {}
     if given.get("device") == "cuda":
@@ -104,8 +100,6 @@ def _allreduce(given, length):
         lines = [f"{work}: {path}" for work, path in result["paths"].items()]
         lines += [f"{what}: {share:.3f} of line rate{_line_rate_verdict(what, share)}"
                   for what, share in result.get("line_rate", {}).items()]
-    if "plot" in given:
-        plot_bandwidths(result["rows"], given["plot"])
     return result, lines
 
 

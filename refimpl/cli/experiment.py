@@ -59,13 +59,6 @@ def add(parser):
         one.add_argument("--quick", action="store_true", default=False, help=quick)
         one.add_argument("--output", type=nonempty, default=f"runs/experiment-{name}", metavar="DIR",
                          help=f"where report.md and what belongs to it go (default runs/experiment-{name})")
-        if name in ("parallax", "consistency"):
-            one.add_argument("--any-version", action="store_true", default=False,
-                             help="keep results of other versions of the code, too")
-        if name == "parallax":
-            one.add_argument("--compute", choices=["real", "replay"], default=None,
-                             help="real: every rank computes; replay: it sleeps as long as the computation took alone, "
-                             "and exchanges the real rows (default: replay where ranks are many, see the report)")
         if name in PARTS:
             one.add_argument("--only", choices=PARTS[name], action="append", help="run only this part (repeatable)")
 
@@ -78,14 +71,13 @@ def run(given: dict) -> int:
 def _parallax(given):
     from refimpl.experiments.parallax.everything import run_experiments
 
-    return show(*run_experiments(given["output"], given.get("only") or EXPERIMENTS, given["quick"], given["compute"],
-                                 given["any_version"]))
+    return show(*run_experiments(given["output"], given.get("only") or EXPERIMENTS, given["quick"]))
 
 
 def _consistency(given):
     from refimpl.experiments.consistency.report import run_experiment
 
-    return show(*run_experiment(given["output"], given["quick"], given["any_version"]))
+    return show(*run_experiment(given["output"], given["quick"]))
 
 
 def _parts(given):

@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from refimpl.collectives.units import size_name
-from refimpl.experiments.bench import job
+from refimpl.experiments import job
 from refimpl.experiments.bench.timing import grouped
 
 SIZES = [1 << 16, 1 << 18, 1 << 20, 1 << 22]

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from refimpl.collectives.units import size_name
 from refimpl.pictures.picture import figure_in_style, line_style
 from refimpl.training.run.directory import read_metrics
 
@@ -34,20 +33,3 @@ def plot_partition_search(found: dict, path: Path) -> Path:
         draw_search_on(axes, found)
         figure.savefig(path, dpi=150)
     return path
-
-
-def plot_bandwidths(rows: list[dict], path) -> Path:
-    """Draw bus bandwidth over size, one panel for each work; return the path. Local. rows: of ``bench allreduce``."""
-    works = list(dict.fromkeys(r["work"] for r in rows))
-    with figure_in_style(6 * len(works), 4.2, ncols=len(works), squeeze=False) as (figure, panels):
-        for axes, work in zip(panels[0], works):
-            some = [r for r in rows if r["work"] == work]
-            for number, name in enumerate(dict.fromkeys(r["name"] for r in some)):
-                line = [(r["bytes"], r["bus_bandwidth"] / 1e9) for r in some if r["name"] == name]
-                axes.plot(*zip(*line), marker="o", label=name, **line_style(number))
-            ticks = sorted({r["bytes"] for r in some})
-            axes.set(xscale="log", yscale="log", title=work, xlabel="vector", ylabel="bus bandwidth (GB/s)")
-            axes.set_xticks(ticks, [size_name(n) for n in ticks], rotation=45, minor=False)
-            axes.legend()
-        figure.savefig(path, dpi=150)
-    return Path(path)

@@ -51,13 +51,6 @@ def test_a_codec_of_nothing_is_refused(text, says, capsys):
     assert left.value.code == 2 and says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["0", "-3", "nan", "long"])
-def test_a_timeout_that_is_none_is_refused(text, capsys):
-    with pytest.raises(SystemExit) as left:
-        main(["train", "lm", f"--timeout={text}"])
-    assert left.value.code == 2 and "argument --timeout: " in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("algorithm, told", [("ring", True), ("direct", False)])
 def test_a_plan_whose_bits_depend_on_the_ranks_is_told(algorithm, told, capsys):
     recipe = SimpleNamespace(model="lm", preset="tiny", data="synthetic:300", microbatches=8, microbatch_size=3)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from refimpl.cli import main
-from refimpl.experiments.bench import job
+from refimpl.experiments import job
 from refimpl.experiments.bench.allreduce.run import run_on_gpus
 from refimpl.transport.launch import LaunchError
 

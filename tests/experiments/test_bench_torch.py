@@ -85,5 +85,3 @@ def test_what_is_missing_is_told(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torchfm", None)
     assert main(["bench", "torch", "--foreign"]) == 1
     assert "pip install -e '.[foreign]'" in capsys.readouterr().err
-    assert main(["bench", "conv", "--quick"]) == 1
-    assert "--quick goes with bench torch, not with bench conv" in capsys.readouterr().err

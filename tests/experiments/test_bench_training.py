@@ -18,7 +18,7 @@ def test_one_machine_is_raced_and_a_missing_peer_left_out(tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError")
     wanted = {"work": "training", "workload": SMALL.to_json(), "seconds": 0.1, "rounds": 1}
     code = (f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
-            "from refimpl.experiments.bench import job; "
+            "from refimpl.experiments import job; "
             f"job.answer('refimpl.experiments.bench.training.ranks:race_model', {json.dumps(wanted)!r})")
     job = launch(2, ["-c", code], timeout=100, capture=True)
     assert job.returncode == 0, job.stderr

@@ -63,11 +63,6 @@ def test_without_barriers_no_formula_is_checked_and_none_is_printed():
     assert "formula" not in "\n".join(account.describe(job.training))
 
 
-def test_a_job_that_does_not_train_has_no_account():
-    job = run_on_cluster(2, 1, "1gbit", ["-c", "from mpi4py import MPI"], timeout=60, capture=True)
-    assert job.returncode == 0 and job.training == () and len(job.machine_bytes) == 2
-
-
 STEPS = """
 import json, time
 import numpy as np

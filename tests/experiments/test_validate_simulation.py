@@ -8,14 +8,14 @@ import pytest
 
 from refimpl.collectives import ALGORITHMS
 from refimpl.experiments import validate_simulation
-from refimpl.experiments.bench import job
+from refimpl.experiments import job
 from refimpl.transport.launch import launch
 
 
 @pytest.fixture
 def one_machine(monkeypatch):
     """Have the ranks of the cluster run on this machine, without its network."""
-    def run_on_cluster(machines, each, rate, arguments, timeout=None, capture=False):
+    def run_on_cluster(machines, each, rate, arguments, timeout=None, capture=False, **_):
         return launch(machines * each, arguments, capture=capture)
 
     monkeypatch.setattr(job, "run_on_cluster", run_on_cluster)

@@ -132,14 +132,11 @@ class _Kept(TypedDict):
     result: dict
 
 
-def kept_result(directory: Path, cell: Cell, version: str | None) -> dict | None:
-    """Return the result of a cell that was run before with the same settings and code; None: it must be run. Local.
-
-    version: None takes a result of any version.
-    """
+def kept_result(directory: Path, cell: Cell, version: str) -> dict | None:
+    """Return the result of a cell that was run before with the same settings and code; None: it must be run. Local."""
     try:
         record = read_json(directory / cell.file, _Kept, what="a cell's result", remedy="run it again")
     except (OSError, ValueError):
         return None
-    same = record["cell"] == json.loads(json.dumps(cell.to_json())) and version in (None, record["version"])
+    same = record["cell"] == json.loads(json.dumps(cell.to_json())) and record["version"] == version
     return record["result"] if same else None

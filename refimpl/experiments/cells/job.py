@@ -4,6 +4,7 @@ One job runs all cells of one cluster, because 48 Python processes on two cores 
 """
 
 import gc
+import importlib
 import json
 from pathlib import Path
 
@@ -15,24 +16,22 @@ from refimpl.training.slow import slowed
 from refimpl.transport import Communicator
 
 
-def run_job(path: str, run) -> int:
-    """Run the cells of a job one after the other; rank 0 writes each result. Collective.
+def run_cells(comm: Communicator, module: str, path: str):
+    """Run the cells of a job's file one after the other; rank 0 writes each result. Collective.
 
-    run(cell, comm, directory of a replay's profile or None, output directory) -> its result on rank 0. Collective.
+    module: its run_cell(cell, comm, directory of a replay's profile or None, output directory) returns the result on
+    rank 0.
     """
-    job, comm = json.loads(Path(path).read_text()), Communicator.of()
+    job, run_cell = json.loads(Path(path).read_text()), importlib.import_module(module).run_cell
     directory = Path(job["directory"])
     for data in job["cells"]:
         cell = Cell.from_json(data)
-        if comm.rank == 0:
-            print(f"{cell.experiment}: {cell.file.stem}", flush=True)
-        result = run(cell, comm, job["profiles"].get(cell.workload.name), directory)
+        result = run_cell(cell, comm, job["profiles"].get(cell.workload.name), directory)
         if comm.rank == 0:
             target = directory / cell.file
             target.parent.mkdir(parents=True, exist_ok=True)
             write_json(target, {"cell": cell.to_json(), "version": job["version"], "result": result})
         gc.collect()
-    return 0
 
 
 def build(cell: Cell, profile: str | None, rank: int) -> tuple:

@@ -30,7 +30,6 @@ class Table:
 class Finding:
     """What an experiment found. sentences: of the report.  pictures: file's name -> picture."""
 
-    name: str
     title: str
     tables: list[Table]
     sentences: list[str] = field(default_factory=list)
@@ -46,13 +45,21 @@ def run_studies(directory: Path, studies: dict[str, Callable[[], Finding]], name
                 foot: Callable[[], str] = str, failed=(), quick: bool = False) -> tuple[Path, list[Finding]]:
     """Run the named studies, one after the other; return (report, findings). Local: the parent of all jobs.
 
-    studies: all, in the report's order.  The report is written anew after each: an interrupted run has one, too.
+    studies: all, in the report's order.  The report and its pictures are written into the directory anew after each: an
+    interrupted run has one, too.  head, foot: return what stands before and behind the findings.  failed: a line a
+    cell.
     """
-    findings: list[Finding] = []
+    made = f"*Written {date.today().isoformat()} by code {code_version()}."
+    made += " --quick: small clusters and few steps, good for a look, not for conclusions.*\n" if quick else "*\n"
+    findings, path, files = [], directory / "report.md", {name: directory / f"section-{name}.md" for name in studies}
     for name in names:
         findings.append(studies[name]())
-        report = write_report(directory, findings, studies, head(), foot(), failed, quick)
-    return report, findings
+        files[name].write_text(f"{section(findings[-1], directory)}\n{made}", encoding="utf-8")
+        parts = [head(), *(file.read_text(encoding="utf-8") for file in files.values() if file.exists())]
+        parts += [foot()] * bool(foot())
+        parts += ["## Cells that failed\n\n" + "\n".join(f"- {line}" for line in failed) + "\n"] * bool(failed)
+        path.write_text("\n".join(parts), encoding="utf-8")
+    return path, findings
 
 
 def opened(output) -> Path:
@@ -63,27 +70,6 @@ def opened(output) -> Path:
     except OSError as problem:
         raise ValueError(f"--output {output}: cannot make this directory: {problem.strerror}") from problem
     return directory
-
-
-def write_report(directory: Path, findings: list[Finding], names, head: str, foot: str = "", failed=(),
-                 quick: bool = False) -> Path:
-    """Write report.md and the pictures into the directory; return its path. Local.
-
-    names: of all studies, in order.  head, foot: what stands before and behind them.  failed: a line a cell.
-    """
-    made = f"*Written {date.today().isoformat()} by code {code_version()}."
-    made += " --quick: small clusters and few steps, good for a look, not for conclusions.*\n" if quick else "*\n"
-    for finding in findings:
-        _section_file(directory, finding.name).write_text(f"{section(finding, directory)}\n{made}", encoding="utf-8")
-    kept = [path.read_text(encoding="utf-8") for name in names if (path := _section_file(directory, name)).exists()]
-    lost = "## Cells that failed\n\n" + "\n".join(f"- {line}" for line in failed) + "\n"
-    path = directory / "report.md"
-    path.write_text("\n".join([head, *kept, *[foot] * bool(foot), *[lost] * bool(failed)]), encoding="utf-8")
-    return path
-
-
-def _section_file(directory, name) -> Path:
-    return directory / f"section-{name}.md"
 
 
 def section(finding: Finding, directory: Path) -> str:

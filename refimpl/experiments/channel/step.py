@@ -2,9 +2,9 @@
 
 from statistics import median
 
-from refimpl.experiments.bench.job import measure
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.channel import PARTS
+from refimpl.experiments.job import measure
 
 WORK = "refimpl.experiments.channel.calls:main"
 MACHINES, EACH = 8, 2
@@ -23,7 +23,7 @@ def study(quick: bool) -> Finding:
                      f"{messages + tensors:.1f}", f"{milliseconds:.0f}"])
     table = Table(f"A step of the language model on {machines} machines of {EACH} ranks: what a rank does", COLUMNS,
                   rows)
-    return Finding("step", "A step of the language model", [table], [
+    return Finding("A step of the language model", [table], [
         "none: MPI's messages alone. Means over ranks; the median of the rounds. Calls: of Python functions. Calls "
         "that wait are those with which a rank looks for what has not come. How often depends on how "
         "busy the cores are.",

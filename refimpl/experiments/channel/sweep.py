@@ -2,10 +2,11 @@
 
 from importlib.util import find_spec
 
-from refimpl.experiments.bench.job import BYTES_A_SECOND, RATE, measure
+from refimpl.collectives.units import size_name
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.channel import PARTS
 from refimpl.experiments.cluster.description import address
+from refimpl.experiments.job import BYTES_A_SECOND, RATE, measure
 from refimpl.pictures.lines import Line, plot_lines
 
 WORK = "refimpl.experiments.channel.ranks:main"
@@ -33,14 +34,14 @@ def study(part: str, quick: bool) -> Finding:
     wanted = {"ways": ways, "sizes": sizes, "turns": turns, "address": address(1) if network else "127.0.0.1"}
     found = measure(WORK, wanted, 1, 2, 1800, RATE) if network else measure(WORK, wanted, 2, timeout=1800)
     where = f"between two machines at {RATE}" if network else "on one machine"
-    rows = [[_size(size), *(f"{found[way][i] * 1e6:,.1f}" for way in ways),
+    rows = [[size_name(size), *(f"{found[way][i] * 1e6:,.1f}" for way in ways),
              *(f"{found['gRPC'][i] / found[way][i]:.2f}" for way in ways[:-2])] for i, size in enumerate(sizes)]
     table = Table(f"A tensor there, its sum back, {where}: microseconds, and how many times as fast as gRPC's calls",
                   ["size", *ways, *(f"{way}: x gRPC" for way in ways[:-2])], rows)
     picture = plot_lines([Line(way, sizes, [1e6 * seconds for seconds in found[way]], style)
                           for style, way in enumerate(ways)], "bytes of the tensor", "microseconds",
                          f"Time until the writer has the sum of its tensor, {where}", log="xy")
-    return Finding(part, f"A consumed tensor {where}", [table],
+    return Finding(f"A consumed tensor {where}", [table],
                    [*(_rates(found, sizes, ways) if network else []), *COPIES], pictures={f"channel-{part}": picture})
 
 
@@ -48,12 +49,5 @@ def _rates(found, sizes, ways):
     """Return a sentence about the part of the line's rate that each way reaches with the largest tensor."""
     least = sizes[-1] / BYTES_A_SECOND
     parts = ", ".join(f"{way} {least / found[way][-1]:.3f}" for way in ways)
-    return [f"With {_size(sizes[-1])} the parts of the line's rate are: {parts}. No way can exceed 1, but for the "
+    return [f"With {size_name(sizes[-1])} the parts of the line's rate are: {parts}. No way can exceed 1, but for the "
             "burst that a card lets through at once."]
-
-
-def _size(count: int) -> str:
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if count >= unit:
-            return f"{count // unit} {name}"
-    return f"{count} B"

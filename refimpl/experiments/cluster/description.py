@@ -5,6 +5,8 @@ import math
 import re
 from dataclasses import asdict, dataclass
 
+import msgspec
+
 from refimpl.experiments.cluster.namespaces import ClusterError
 
 UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
@@ -61,9 +63,7 @@ class Cluster:
     @classmethod
     def from_json(cls, text: str) -> "Cluster":
         """Read what ``to_json`` wrote."""
-        fields = json.loads(text)
-        return cls(tuple(fields["rates"]), fields["ranks_per_machine"], tuple(Event(**e) for e in fields["events"]),
-                   tuple(tuple(link) for link in fields["links"]))
+        return msgspec.json.decode(text, type=cls)
 
 
 def machine_name(machine: int) -> str:

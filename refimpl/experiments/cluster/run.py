@@ -46,8 +46,8 @@ class ClusterRun:
     stdout: str | None
     stderr: str | None
     seconds: float
-    machine_bytes: tuple[tuple[int, int], ...]
-    training: tuple[dict, ...] = ()
+    machine_bytes: list[list[int]]
+    training: list[dict]
 
 
 def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[str], timeout: float | None = None,
@@ -79,9 +79,8 @@ def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[
         os.close(report)
     if "missing" in found:
         raise ClusterError(found["missing"])
-    moved = tuple(tuple(pair) for pair in found.get("machine_bytes", ()))
-    return ClusterRun(job.returncode, job.stdout, job.stderr, found.get("seconds", 0.0), moved,
-                      tuple(found.get("training", ())))
+    return ClusterRun(job.returncode, job.stdout, job.stderr, found.get("seconds", 0.0), found.get("machine_bytes", []),
+                      found.get("training", []))
 
 
 @functools.cache

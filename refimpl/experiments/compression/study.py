@@ -3,10 +3,10 @@
 import statistics
 from dataclasses import replace
 
-from refimpl.experiments.bench.job import measure
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cluster import parse_rate
 from refimpl.experiments.compression import BASE, CODECS, DDP, RATE, RECIPES
+from refimpl.experiments.job import measure
 from refimpl.pictures.lines import Line, plot_lines
 
 RANKS = "refimpl.experiments.compression.ranks:"
@@ -50,7 +50,7 @@ def finding(part: str, machines: int, raced: dict, curves: dict) -> Finding:
     said = _sentences(part, splits, times, reached)
     losses = plot_lines([Line(name, *zip(*curve), style) for style, (name, curve) in enumerate(curves.items())],
                         "step", "held-out loss", f"{part}: the held-out loss over the steps")
-    return Finding(part, f"{part}: {RECIPES[part].data}, {machines} machines", [table, ahead], said, pictures={
+    return Finding(f"{part}: {RECIPES[part].data}, {machines} machines", [table, ahead], said, pictures={
         f"compression-{part}": picture, f"compression-{part}-loss": losses})
 
 

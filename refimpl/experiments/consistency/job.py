@@ -1,18 +1,13 @@
-"""What each rank runs: one training after the other, each from opening to its end; rank 0 writes what it left.
+"""What each rank runs: a training from its opening to its end; rank 0 returns what it left."""
 
-    python -m refimpl.experiments.consistency.job JOB.json
-"""
-
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.job import build, options_of, run_job
+from refimpl.experiments.cells.job import build, options_of
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.consistency.run import left_by, stretch
 from refimpl.training.consistency.served.without_barriers import WithoutBarriers
@@ -24,12 +19,11 @@ from refimpl.transport import Communicator
 def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Path) -> dict | None:
     """Train as the cell says; return its result on rank 0. Collective. profile: directory of a replay's."""
     model, data, options = comm.together(lambda: (*build(cell, profile, comm.rank), options_of(cell)))
-    with threadpool_limits(1):
-        if cell.compute == "real":  # what is compiled and loaded once is no training
-            train_once(model, data, replace(options, steps=1), comm)
-        trainer, found = train_once(model, data, options, comm)
-        if cell.compute == "real":
-            found["heldout"] = evaluate(trainer, cell.workload.make_heldout(comm.size, cell.seed))
+    if cell.compute == "real":  # what is compiled and loaded once is no training
+        train_once(model, data, replace(options, steps=1), comm)
+    trainer, found = train_once(model, data, options, comm)
+    if cell.compute == "real":
+        found["heldout"] = evaluate(trainer, cell.workload.make_heldout(comm.size, cell.seed))
     return found if comm.rank == 0 else None
 
 
@@ -67,7 +61,3 @@ def _steps(trainer):
         steps += [[worker, record["step"], at, float(record["loss"]), record["examples"] // size]
                   for worker in range(size)]
     return steps, crossed, None
-
-
-if __name__ == "__main__":
-    sys.exit(run_job(sys.argv[1], run_cell))

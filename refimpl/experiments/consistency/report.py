@@ -47,12 +47,12 @@ AIMS = {"computes": 2.2, "none": 0.95}
 POINTS = 20  # of a curve
 
 
-def run_experiment(output, quick: bool = False, any_version: bool = False) -> tuple[Path, list[Finding], list[str]]:
+def run_experiment(output, quick: bool = False) -> tuple[Path, list[Finding], list[str]]:
     """Run what has no result yet, write the report; return (report, findings, cells that failed). Local.
 
     Raises ClusterError where this machine cannot emulate a cluster, ValueError for a directory that cannot be made.
     """
-    runner = Runner(output, "refimpl.experiments.consistency.job", SOURCES, any_version, on_cluster=True)
+    runner = Runner(output, "refimpl.experiments.consistency.job", SOURCES, on_cluster=True)
     first = replayed_cells(quick, 1.0)[0]
     alone = runner.profile(REPLAYED, first.ranks).mean_seconds
     slowdown = slowdown_of(REPLAYED, first.rate, alone)
@@ -104,7 +104,7 @@ def throughput(cells: list[Cell], results: dict) -> Finding:
         pictures["throughput"] = plot_speeds({SETTINGS[straggler]: some for straggler, some in speeds.items()}, unit)
         shown = "computes" if "computes" in late else next(iter(late))
         pictures["staleness"] = plot_staleness({name: some for name, some in late[shown].items()})
-    return Finding("throughput", "Throughput, staleness and bytes", [table], verdicts(speeds), pictures=pictures)
+    return Finding("Throughput, staleness and bytes", [table], verdicts(speeds), pictures=pictures)
 
 
 def _row(name, turns, speeds, late) -> list[str]:
@@ -152,5 +152,5 @@ def learning(cells: list[Cell], results: dict) -> Finding:
     said = ["All have one learning rate. A synchronous step and one with backup workers is one update with the mean of "
             f"the gradients; asynchronous and bounded do {WORKERS} updates in its place, softsync:2 two: they go "
             "further with the same gradients, until the rate is too large for their staleness."]
-    return Finding("learning", "Learning", [table], said,
+    return Finding("Learning", [table], said,
                    pictures={"loss": plot_loss_curves(curves)} if curves else {})

@@ -1,7 +1,7 @@
 """Bytes: on every mesh of 1, 2, 4 and 8 ranks each rank's ledger is the formula, by variable, phase and kind."""
 
-from refimpl.experiments.bench.job import measure
 from refimpl.experiments.cells.report import Finding, Table
+from refimpl.experiments.job import measure
 from refimpl.experiments.mesh.nets import make_net
 from refimpl.plan.layers.sent import bytes_sent
 
@@ -31,7 +31,7 @@ def finding(records: list[dict]) -> Finding:
         rows.append([record["net"], record["mesh"], *(f"{sent.get(phase, 0):,}" for phase in PHASES),
                      f"{sum(sent.values()) - sent.get('control', 0):,}", f"{float(layered.total):,.0f}",
                      f"{record['ranks'] * record['steps'] * record['keys']:,}", str(record["different"])])
-    return Finding("bytes", "Bytes: the ledger beside the formula", [Table(
+    return Finding("Bytes: the ledger beside the formula", [Table(
         f"Bytes that rank 0 sends in a step, {MICROBATCHES} microbatches of {SIZE} examples",
         ["network", "mesh", *PHASES, "without control", "plan/layers", "compared", "different"], rows)], [
         "Compared: every rank's bytes of every phase, variable and kind, sent and received, with plan/activations.py "

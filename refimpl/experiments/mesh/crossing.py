@@ -10,8 +10,8 @@ from itertools import combinations
 
 import numpy as np
 
-from refimpl.experiments.bench.job import BYTES_A_SECOND, RATE, measure
 from refimpl.experiments.cells.report import Finding, Table
+from refimpl.experiments.job import BYTES_A_SECOND, RATE, measure
 from refimpl.experiments.mesh.nets import make_net
 from refimpl.plan.layers.crossing import crossing_of_splitbrain
 from refimpl.plan.layers.sent import bytes_sent
@@ -49,7 +49,7 @@ def finding(layers, seconds: dict, sent: dict) -> Finding:
     swept = [[str(batch), *(f"{1e3 * seconds[mesh, batch]:.0f} ({1e3 * at_rate[mesh, batch]:.0f})"
                             if (mesh, batch) in seconds else "" for mesh in MESHES), *winners[batch]]
              for batch in batches]
-    return Finding("crossing", "The crossing: which mesh is quicker at which batch", [
+    return Finding("The crossing: which mesh is quicker at which batch", [
         Table("ms of a step (of which the formula's bytes at the cards' rate)",
               ["examples a rank", *MESHES, "quicker", "by the formula"], swept), _crossings(layers, pairs)], [
         f"{MACHINES} machines of one rank, {RATE}; connected layers "

@@ -7,8 +7,8 @@ V microbatches are the leaves of the tree; forming it in order takes log2 of the
 """
 
 from kernels.update import OPTIMIZERS
-from refimpl.experiments.bench.job import measure
 from refimpl.experiments.cells.report import Finding, Table, bytes_of
+from refimpl.experiments.job import measure
 from refimpl.experiments.mesh.nets import make_net
 from refimpl.plan.layers.sent import held_and_whole
 
@@ -57,7 +57,7 @@ def finding(layers: dict, found: dict) -> Finding:
                      saved(first, alone, predicted), bytes_of(first["scratch"]), bytes_of(first["grown"]),
                      f"{first['grown'] / counted - 1:+.2%}"])
     slots = len(OPTIMIZERS[OPTIMIZER].state)
-    return Finding("memory", "Memory: allocated, beside the formula", [Table(
+    return Finding("Memory: allocated, beside the formula", [Table(
         f"What rank 0 of a 1 x K mesh holds, {OPTIMIZER} ({slots} slot), V = {MICROBATCHES}",
         ["network", "K", "values", "gradients", "state", "other arenas", "saved of the three", "with arenas",
          "messages' scratch", "resident", "beside the arrays"], rows)], [

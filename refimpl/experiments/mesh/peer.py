@@ -4,8 +4,8 @@ The same network on the same mesh and network, in the same processes, in turns; 
 PyTorch programmer would write.
 """
 
-from refimpl.experiments.bench.job import RATE, measure
 from refimpl.experiments.cells.report import Finding, Table
+from refimpl.experiments.job import RATE, measure
 
 NET = {"kind": "vgg", "image_shape": (32, 32, 3), "classes": 10, "stages": (1, 1, 1), "width": 16,
        "connected": (2048, 2048), "blocks": 4, "augment": False}
@@ -38,7 +38,7 @@ def finding(records: dict) -> Finding:
                      f"{PLACES[place][3]:g}", *moved])
         most = sorted(record["phases"].items(), key=lambda item: -item[1])[:4]
         said.append(f"{place}, {mesh}: our step is " + ", ".join(f"{name} {1e3 * took:.0f} ms" for name, took in most))
-    return Finding("peer", "Beside PyTorch's two-dimensional DeviceMesh", [Table(
+    return Finding("Beside PyTorch's two-dimensional DeviceMesh", [Table(
         "Images a second, and the ratio of neighbouring turns", ["network", "mesh", "refimpl", "torch", "times as fast",
         "spread", "aimed at", "MB on the busiest card, refimpl", "torch"], rows)], [
         f"{RANKS} ranks, {EXAMPLES} images of 32 x 32 a step, a microbatch a rank, connected "

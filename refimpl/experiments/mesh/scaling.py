@@ -110,7 +110,7 @@ def study(quick: bool = False) -> Finding:
     tables = [Table("Times as fast as one node, predicted beside the abstract",
                     ["network", "minibatch", "nodes", "FLOP/byte", "abstract", "predicted, e = 1",
                      f"everywhere, e = {same:.2f}", f"together, e = {apart:.2f}"], rows), _parts(), _groups(FITTED)]
-    return Finding("scaling", "Scaling: Das et al., predicted", tables, _sentences(same, apart))
+    return Finding("Scaling: Das et al., predicted", tables, _sentences(same, apart))
 
 
 def _beside(times, claim) -> str:

@@ -4,8 +4,8 @@ The mesh with the fewest bytes by the formula, beside data-parallel training. Re
 slowed down, the same network is as much faster beside the computation.
 """
 
-from refimpl.experiments.bench.job import BYTES_A_SECOND, RATE, measure
 from refimpl.experiments.cells.report import Finding, Table
+from refimpl.experiments.job import BYTES_A_SECOND, RATE, measure
 from refimpl.experiments.mesh.nets import make_net, measure_seconds
 from refimpl.plan.layers.sent import bytes_sent
 from refimpl.plan.layers.volumes import divisors
@@ -60,7 +60,7 @@ def finding(layers, computation: float, took: dict, meshes: dict) -> Finding:
                        for mesh in (f"{most}x1", meshes[most]))
         said.append(f"Slowed down {slowdown} x, {most} machines are {best:.2f} times one as {meshes[most]}, and "
                     f"{whole:.2f} data-parallel.")
-    return Finding("weak", "Weak scaling, computation replayed", [Table(
+    return Finding("Weak scaling, computation replayed", [Table(
         f"{SIZE * EACH} images a machine; VGG-A for CIFAR, narrower: "
         f"{sum(layer.weights for layer in layers) / 1e6:.1f} million weights",
         ["slowed down", "machines", "mesh", "MB sent", "s, predicted", "s", "off", "images/s", "times one machine",

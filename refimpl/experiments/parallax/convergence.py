@@ -30,7 +30,7 @@ def study(context: Context) -> Finding:
     pictures = {f"{NAME}-{axis}": plotted({
         name: [(p[axis], p["perplexity"]) for p in curve] for name, curve in curves.items()}, axis,
         "held-out perplexity") for axis in ("step", "seconds")}
-    return Finding(NAME, "Convergence", [table], [verdict(found)], pictures)
+    return Finding("Convergence", [table], [verdict(found)], pictures)
 
 
 def verdict(found) -> str:

@@ -9,7 +9,7 @@ from models.workload import Workload
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.proportions import ASSUMPTIONS, PAPER, computation_to_dense, rows_to_dense
 from refimpl.experiments.cells.report import Finding, Table, markdown, run_studies
-from refimpl.experiments.cells.run import Runner
+from refimpl.experiments.cells.run import Runner, say
 from refimpl.experiments.parallax import EXPERIMENTS
 from refimpl.experiments.parallax.study import Context
 
@@ -32,17 +32,13 @@ their ratios mean something.
 """
 
 
-def run_experiments(output, names, quick: bool = False, compute: str | None = None,
-                    any_version: bool = False) -> tuple[Path, list[Finding], list[str]]:
+def run_experiments(output, names, quick: bool = False) -> tuple[Path, list[Finding], list[str]]:
     """Run the named studies; return (report, findings, cells that failed). Local: the parent of all jobs.
 
-    Raises ClusterError where this machine cannot emulate a cluster, ValueError for an unknown name.
+    Raises ClusterError where this machine cannot emulate a cluster, ValueError for a directory that cannot be made.
     """
-    if unknown := set(names) - set(EXPERIMENTS):
-        raise ValueError(f"no experiment {', '.join(sorted(unknown))}; there are {', '.join(EXPERIMENTS)}")
-    runner = Runner(output, "refimpl.experiments.parallax.job", SOURCES, any_version, WARM_UP,
-                    bool(set(names) - SIMULATED))
-    context = Context(runner, quick, compute, microbatches=8 if quick else 48)
+    runner = Runner(output, "refimpl.experiments.parallax.job", SOURCES, WARM_UP, bool(set(names) - SIMULATED))
+    context = Context(runner, quick, 8 if quick else 48)
     studies = {name: partial(_study, name, context) for name in EXPERIMENTS}
     report, findings = run_studies(runner.directory, studies, names, partial(head, context), partial(foot, context),
                                    runner.failed, quick)
@@ -50,7 +46,7 @@ def run_experiments(output, names, quick: bool = False, compute: str | None = No
 
 
 def _study(name, context) -> Finding:
-    context.runner.say(f"== {name}")
+    say(f"== {name}")
     return importlib.import_module(f"{__package__}.{name.replace('-', '_')}").study(context)
 
 

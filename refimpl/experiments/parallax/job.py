@@ -1,32 +1,20 @@
-"""What each rank of the emulated cluster runs.
-
-    python -m refimpl.experiments.parallax.job JOB.json
-"""
+"""What each rank of the emulated cluster runs: a cell's training, step by step."""
 
 import json
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
-
 from kernels.update import OPTIMIZERS
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.job import build, options_of, run_job
+from refimpl.experiments.cells.job import build, options_of
 from refimpl.experiments.cells.network import network_file
-from refimpl.experiments.cluster.card import card_bytes
 from refimpl.experiments.parallax.plans import naive_plan
 from refimpl.training.evaluate import evaluate
 from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
-
-
-def main(path: str) -> int:
-    """Run the job described in a file. Collective: every rank runs it."""
-    return run_job(path, run_cell)
 
 
 def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Path) -> dict | None:
@@ -36,20 +24,18 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
     """
     model, data = comm.together(lambda: build(cell, profile, comm.rank))
     options = comm.together(lambda: options_of(cell, **_plan(cell, model.variables, comm.machines)))
-    with threadpool_limits(1):
-        trainer = Trainer.open(model, data, options, comm, network_file=directory / network_file(*cell.cluster[:3]))
-        found = _search(trainer)
-        for _ in range(cell.warm):
-            trainer.train_step()
-        watch = Watch(comm)
-        records, curve = _train(cell, trainer, watch)
-        parameters = hashes(trainer.parameters, OPTIMIZERS[options.optimizer].state) if cell.evaluate_every else {}
+    trainer = Trainer.open(model, data, options, comm, network_file=directory / network_file(*cell.cluster[:3]))
+    found = _search(trainer)
+    for _ in range(cell.warm):
+        trainer.train_step()
+    watch = Watch(comm)
+    records, curve = _train(cell, trainer, watch)
+    parameters = hashes(trainer.parameters, OPTIMIZERS[options.optimizer].state) if cell.evaluate_every else {}
     everyone = [json.loads(text) for text in comm.share_text(json.dumps(watch.result()))]
     if comm.rank:
         return None
     return {"step_seconds": watch.seconds, "examples": data.examples(0), "losses": [r["loss"] for r in records],
-            "phases": [r["seconds"] for r in records], "allreduce": trainer.plan.allreduce, "search": found,
-            "strategies": {name: strategy.name for name, strategy in trainer.plan.strategies.items()},
+            "search": found, "strategies": {name: each.name for name, each in trainer.plan.strategies.items()},
             "curve": curve, "parameters": parameters.get("parameters_sha256"), **together(everyone, comm.machines)}
 
 
@@ -89,7 +75,7 @@ class Watch:
     def __init__(self, comm: Communicator):
         self.comm, self.seconds = comm, []
         self.crossed = {"sent": Counter(), "received": Counter()}
-        self.cpu, self.card = time.process_time(), card_bytes() or (0, 0)
+        self.cpu = time.process_time()
 
     def time(self, step):
         """Do a step; return its record."""
@@ -101,28 +87,22 @@ class Watch:
         return record
 
     def result(self) -> dict:
-        """Return this rank's means per step: bytes by phase, processor's seconds, bytes of the card."""
+        """Return this rank's means per step: bytes by phase, processor's seconds."""
         steps = len(self.seconds)
         return {"crossed": {direction: {phase: n / steps for phase, n in counts.items()}
                             for direction, counts in self.crossed.items()},
-                "cpu": (time.process_time() - self.cpu) / steps,
-                "card": [(now - before) / steps for now, before in zip(card_bytes() or (0, 0), self.card)]}
+                "cpu": (time.process_time() - self.cpu) / steps}
 
 
 def together(everyone: list[dict], machines) -> dict:
     """Return what the ranks measured as facts of the whole cluster, per step. Local.
 
-    crossed: direction -> phase -> [bytes of each machine].  card: (sent, received) of each machine's network card.
-    cpu_seconds: of all ranks.
+    crossed: direction -> phase -> [bytes of each machine].  cpu_seconds: of all ranks.
     """
     crossed = {}
     for direction in ("sent", "received"):
         counts = [r["crossed"][direction] for r in everyone]
         crossed[direction] = {phase: [sum(counts[rank].get(phase, 0) for rank in ranks) for ranks in machines]
                               for phase in sorted(set().union(*counts))}
-    return {"crossed": crossed, "card": [everyone[ranks[0]]["card"] for ranks in machines],
-            "cpu_seconds": sum(r["cpu"] for r in everyone)}
+    return {"crossed": crossed, "cpu_seconds": sum(r["cpu"] for r in everyone)}
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

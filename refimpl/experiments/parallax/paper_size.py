@@ -59,7 +59,7 @@ def study(context: Context) -> Finding:
               Table("Ratios of speed, simulated, beside the abstract's", ["model", "ratio", "of line rate", "simulated",
                     "abstract"], ratios)]
     alphas = [_alphas(model, *case) for model, case in cases.items() if PAPER[model].sparse]
-    return Finding(NAME, "At the paper's size, simulated", tables, [*_verdicts(ratios), *alphas, *ASSUMED])
+    return Finding("At the paper's size, simulated", tables, [*_verdicts(ratios), *alphas, *ASSUMED])
 
 
 def _verdicts(ratios) -> list[str]:

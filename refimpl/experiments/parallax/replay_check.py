@@ -38,4 +38,4 @@ def study(context: Context) -> Finding:
             for ranks, some in differences.items()]
     said.append(f"This machine has {context.cores} core{'s' if context.cores > 1 else ''} for Python to see: "
                 "ranks that compute at once share them, replayed ones do not.")
-    return Finding(NAME, "Replay against real computation", [table], said)
+    return Finding("Replay against real computation", [table], said)

@@ -29,9 +29,7 @@ def cells_of(context: Context, model: str) -> list[Cell]:
     """Return the cells: every length under every architecture on 8 machines of 2 (quick: 2 of 2, two lengths)."""
     machines, workloads = 2 if context.quick else 8, [*BY_LENGTH[model].workloads.values()]
     slower = slowdown(model, context.profile(workloads[0], 2 * machines).mean_seconds)
-    compute = context.compute or "replay"
-    return [Cell(NAME, workload, architecture, machines, 2, RATE, compute,
-                 slower if compute == "replay" else 1.0, steps=2 if context.quick else 3, warm=1,
+    return [Cell(NAME, workload, architecture, machines, 2, RATE, "replay", slower, 2 if context.quick else 3, warm=1,
                  options={} if architecture in ("allreduce", "naive ps") else {"partitions": PARTITIONS})
             for workload in (workloads[::4] if context.quick else workloads) for architecture in ARCHITECTURES]
 
@@ -39,7 +37,7 @@ def cells_of(context: Context, model: str) -> list[Cell]:
 def study(context: Context) -> Finding:
     """Run the cells; return tables of step times over alpha, and whether hybrid and auto keep their promises."""
     tables, sentences, pictures = zip(*(_study(context, model) for model in BY_LENGTH))
-    return Finding(NAME, "Sparsity degree", [*tables], [*sentences],
+    return Finding("Sparsity degree", [*tables], [*sentences],
                    {f"{NAME}-{model}": picture for model, picture in zip(BY_LENGTH, pictures)})
 
 

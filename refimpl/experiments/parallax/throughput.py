@@ -23,13 +23,9 @@ def cells_of(context: Context) -> list[Cell]:
     series = {"replay": (6, (8, 4, 2, 1)), "real": (2, (8, 4, 2, 1))}  # the headline first
     if context.quick:
         series = {"replay": (2, (4, 2, 1)), "real": (2, (2,))}
-    cells = []
-    for compute, (each, machines) in series.items():
-        compute = context.compute or compute
-        for count in machines:
-            cells += [_cell(context, workload, architecture, count, each, compute)
-                      for workload in workloads_for(NAME) for architecture in ARCHITECTURES]
-    return list({cell.file: cell for cell in cells}.values())
+    return [_cell(context, workload, architecture, count, each, compute)
+            for compute, (each, machines) in series.items() for count in machines
+            for workload in workloads_for(NAME) for architecture in ARCHITECTURES]
 
 
 def _cell(context, workload, architecture, machines, each, compute):
@@ -52,7 +48,7 @@ def study(context: Context) -> Finding:
     headline = [s for s in largest if s.cell.ranks == most]
     predicted = {s.cell.file: _predicted(s, context) for s in headline}
     tables += [_details(headline, predicted), _ratios(headline, predicted)]
-    return Finding(NAME, "Throughput", tables, _sentences(headline, largest),
+    return Finding("Throughput", tables, _sentences(headline, largest),
                    {f"{NAME}-{'-'.join(of)}": _picture(some, *of) for of, some in series.items()})
 
 

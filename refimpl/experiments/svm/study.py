@@ -46,7 +46,7 @@ def study(name: str, quick: bool = False) -> Finding:
     try:
         rows, labels = load_samples(name, classes, QUICK if quick else count)
     except DataError as problem:
-        return Finding(name, f"Samples: {name}", [], [f"Not measured: {problem}"])
+        return Finding(f"Samples: {name}", [], [f"Not measured: {problem}"])
     kernel = KernelFunction("gaussian", gamma)
     for rule in (OURS, "multi, every 2"):  # compile everything
         foretell(rows[:40], np.arange(40) % 2, kernel, rules(40, c)[rule], [1])
@@ -79,7 +79,7 @@ def finding(name: str, count: int, found: dict[str, Counted]) -> Finding:
              for style, (label, rule) in enumerate(SHOWN.items())]
     picture = plot_lines(lines, "ranks", "seconds", f"Seconds of a training on {name} that are foretold for up to "
                          f"{SIZES[-1]:,} ranks", log="xy")
-    return Finding(name, f"Samples: {name}", [counts, ranks], sentences(found), pictures={f"svm-{name}": picture})
+    return Finding(f"Samples: {name}", [counts, ranks], sentences(found), pictures={f"svm-{name}": picture})
 
 
 def sentences(found: dict[str, Counted]) -> list[str]:

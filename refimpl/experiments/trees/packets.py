@@ -7,10 +7,10 @@ from refimpl.collectives.algorithms.halves import one_node_each
 from refimpl.collectives.choose import CANONICAL_TREES, TREES
 from refimpl.collectives.links import Packing, pack_canonical, pack_trees
 from refimpl.experiments.bench.allreduce.schedules import time_schedules
-from refimpl.experiments.bench.job import measure
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cluster import cables_of, parse_rate
 from refimpl.experiments.cluster.description import FASTEST
+from refimpl.experiments.job import measure
 from refimpl.experiments.trees import PARTS
 from refimpl.experiments.trees.allocations import allocations, most_rings
 
@@ -35,7 +35,7 @@ def study(quick: bool) -> Finding:
                                    for cell in (f"{least:.2f}", f"{seconds:.2f}", f"{least / seconds:.3f}"))])
     table = Table(f"16 MiB over machines wired as an allocation, {UNIT} an NVLink: seconds, predicted and measured",
                   ["network", "predicted", "trees", "part", "predicted", "canonical", "part"], rows)
-    return Finding("packets", "Over real TCP", [table], [
+    return Finding("Over real TCP", [table], [
         f"{what} reach {min(some):.3f} to {max(some):.3f} of their own best rate, median {np.median(some):.3f}; "
         "headers count as lost." for what, some in zip(("Trees", "Canonical trees"), zip(*parts))])
 

@@ -88,7 +88,7 @@ def study(name: str, quick: bool) -> Finding:
              for style, (what, ratios) in enumerate(zip(("broadcast", "allreduce"), zip(*gains)))]
     picture = plot_lines(lines, "allocations, sorted", "rate of trees / rate of the best rings",
                          f"How much faster trees are than rings on the allocations of a {name.upper()}", log="y")
-    return Finding(name, f"{len(found)} allocations of a {name.upper()}", [summary, table], [
+    return Finding(f"{len(found)} allocations of a {name.upper()}", [summary, table], [
         f"No ring goes through {sum(not one.rings for one in found)} of the allocations.",
         f"End to end, trees save up to {', '.join(f'{most:.0%} ({model})' for model, most in saved.items())}; Blink's "
         "abstract says up to 40 %.",

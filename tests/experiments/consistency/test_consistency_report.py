@@ -2,14 +2,16 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from refimpl.experiments.cells import run as running
+from refimpl.experiments import job
 from refimpl.experiments.cells.cell import CONSISTENCIES, Cell
-from refimpl.experiments.cells.report import write_report
+from refimpl.experiments.cells.report import run_studies
 from refimpl.experiments.cluster import Event
 from refimpl.experiments.cells.job import options_of
+from refimpl.experiments.cells.run import Runner
 from refimpl.experiments.consistency.report import (
     FOOT, LEARNER, head_of, learning, real_cells, replayed_cells, throughput, verdicts,
 )
@@ -31,9 +33,9 @@ def test_the_report_holds_tables_verdicts_and_pictures(tmp_path):
     replayed, real = replayed_cells(True, 2.0), real_cells(True)
     results = {cell.file: result_of(cell) for cell in [*replayed, *real]}
     assert len(results) == len(CONSISTENCIES) * (len(SETTINGS) + 1)
-    sections = [throughput(replayed, results), learning(real, results)]
-    text = write_report(tmp_path, sections, ["throughput", "learning"], head_of(replayed[0], 0.18), FOOT,
-                        ["one: status 1"], quick=True).read_text()
+    studies = {"throughput": lambda: throughput(replayed, results), "learning": lambda: learning(real, results)}
+    text = run_studies(tmp_path, studies, studies, lambda: head_of(replayed[0], 0.18), lambda: FOOT, ["one: status 1"],
+                       quick=True)[0].read_text()
     for part in ("| no straggler | asynchronous | 1,280 | 2.00 | 2.79 | 3 | 0.30 | 3 | 1.00 MB |", "--quick", "180 ms",
                  "| synchronous | 3.100 | 60.00 | 60.00 | 1,234 | 0.00 |", "one: status 1", "](throughput.svg)",
                  "](staleness.svg)", "](loss.svg)", "200mbit", "50mbit"):
@@ -63,11 +65,11 @@ def test_every_cell_has_options_and_comes_back_from_its_file(contender):
 
 
 def test_real_computation_stays_here_and_a_slow_cable_is_slow_from_the_beginning(monkeypatch, tmp_path):
-    calls = []
-    monkeypatch.setattr(running, "launch", lambda ranks, command, **_: calls.append(("here", ranks)))
-    monkeypatch.setattr(running, "run_on_cluster", lambda machines, each, rate, command, events=(), **_:
-                        calls.append((machines, each, rate, events)))
-    runner = running.Runner(tmp_path, "job", say=lambda text: None)
+    calls, done = [], SimpleNamespace(returncode=0, stdout="null")
+    monkeypatch.setattr(job, "launch", lambda ranks, *_, **__: calls.append(("here", ranks)) or done)
+    monkeypatch.setattr(job, "run_on_cluster", lambda machines, each, rate, *_, events, **__:
+                        calls.append((machines, each, rate, events)) or done)
+    runner = Runner(tmp_path, "job")
     for compute, straggler in (("real", "computes"), ("replay", "none"), ("replay", "cable")):
-        runner.start([cell_of(LEARNER, "asynchronous", straggler, compute, 1)], [], 1.0)
+        runner.start([cell_of(LEARNER, "asynchronous", straggler, compute, 1)])
     assert calls == [("here", 4), (4, 1, "200mbit", ()), (4, 1, "200mbit", (Event(3, 50_000_000, 0.0),))]

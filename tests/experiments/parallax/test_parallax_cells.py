@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -45,7 +46,6 @@ def test_a_kept_cell_needs_the_same_settings_and_code(tmp_path):
     keep(tmp_path, CELL)
     assert kept_result(tmp_path, CELL, "v") == {"a": 1}
     assert kept_result(tmp_path, CELL, "w") is None
-    assert kept_result(tmp_path, CELL, None) == {"a": 1}
     assert kept_result(tmp_path, replace(CELL, steps=9), "v") is None
     (tmp_path / CELL.file).write_text('{"cell": ')  # cut off in the middle of writing
     assert kept_result(tmp_path, CELL, "v") is None
@@ -71,30 +71,27 @@ def test_the_code_version_changes_with_any_source(tmp_path):
 def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_path, monkeypatch):
     cells = [replace(CELL, compute="real", contender=a, machines=m)
              for m in (1, 2) for a in ("hybrid", "auto", "naive ps")]
-    runner, jobs = Runner(tmp_path, "job", say=lambda text: None), []
+    runner, jobs = Runner(tmp_path, "job"), []
     keep(runner.directory, cells[0], runner.code)
 
-    class Job:
-        returncode, stderr = 1, "ValueError: no such strategy\n===\n"
-
-    def run(machines, each, rate, arguments, **_):
-        job = json.loads(open(arguments[-1]).read())
+    def run(machines, each, rate, arguments, *_, **__):
+        job = json.loads(Path(json.loads(arguments[-1])["path"]).read_text())
         some = [Cell.from_json(c) for c in job["cells"]]
         jobs.append((machines, [c.contender for c in some]))
         assert (tmp_path / f"network-{machines}x6-100mbit.json").exists()
         for cell in some:
             if cell.contender == "auto" and machines == 2:
-                return Job()
+                return SimpleNamespace(returncode=1, stderr="ValueError: no such strategy\n===\n")
             keep(runner.directory, cell, job["version"])
-        return type("Good", (), {"returncode": 0})()
+        return SimpleNamespace(returncode=0, stdout="null")
 
-    monkeypatch.setattr("refimpl.experiments.cells.run.run_on_cluster", run)
+    monkeypatch.setattr("refimpl.experiments.job.run_on_cluster", run)
     found = runner.results(cells)
     assert jobs == [(1, ["auto", "naive ps"]), (2, ["hybrid", "auto", "naive ps"]), (2, ["naive ps"])]
     assert set(found) == {c.file for c in cells} - {cells[4].file}
     assert len(runner.failed) == 1 and "no such strategy" in runner.failed[0] and "auto" in runner.failed[0]
     jobs.clear()
-    Runner(tmp_path, "job", say=lambda text: None).results(cells[:4])
+    Runner(tmp_path, "job").results(cells[:4])
     assert jobs == []
 
 
@@ -149,11 +146,10 @@ def test_the_translation_models_sizes_are_those_of_its_proportions():
 
 def test_ranks_measurements_add_up_by_machine():
     def rank(n):
-        return {"crossed": {"sent": {"push": n}, "received": {}}, "cpu": 0.5, "card": [100 * n, 1]}
+        return {"crossed": {"sent": {"push": n}, "received": {}}, "cpu": 0.5}
 
     found = together([rank(n) for n in (1, 2, 4, 8)], ((0, 1), (2, 3)))
-    assert found["crossed"]["sent"] == {"push": [3, 12]}
-    assert found["card"] == [[100, 1], [400, 1]] and found["cpu_seconds"] == 2.0
+    assert found["crossed"]["sent"] == {"push": [3, 12]} and found["cpu_seconds"] == 2.0
     result = {**found, "step_seconds": [2.0, 1.0, 3.0], "examples": 10}
     summary = summarise(CELL, result, cores=2)
     assert (summary.seconds, summary.speed, summary.out, summary.into, summary.busy) == (2.0, 5.0, 12, 0, 0.5)

@@ -9,10 +9,10 @@ from refimpl.collectives.choose import CANONICAL_TREES, TREES
 from refimpl.collectives.links.named import star_of
 from refimpl.collectives.running.segments import segments_of
 from refimpl.collectives.simulation.simulate import seconds_of
-from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
 from refimpl.experiments.bench.timing import grouped
 from refimpl.experiments.cells.network import emulated_network
 from refimpl.experiments.cluster import parse_rate
+from refimpl.experiments.job import BYTES_A_SECOND, measure
 
 KIB, MIB = 1 << 10, 1 << 20
 MACHINE_SIZES = (KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)

@@ -13,10 +13,10 @@ Both do equally many steps, and must train alike: their losses are compared (``d
 
 from importlib.util import find_spec
 
-from refimpl.experiments.bench.job import measure
 from refimpl.experiments.bench.timing import grouped
 from refimpl.experiments.bench.training import CLUSTER, HYBRID, MACHINE, PEER
 from refimpl.experiments.bench.training.run import parts, row_line
+from refimpl.experiments.job import measure
 
 WORKS = {"lm": (2.5, 2.5), "recommender": (2.0, 2.0), "cnn": (0.98, 0.98)}
 FOREIGN = {"torchfm": (1.0, 1.2), "deepctr": (1.0, 1.2), "tagger": (1.0, 1.2), "transformer": (1.0, 1.2),

@@ -7,10 +7,10 @@ import numpy as np
 
 from kernels.random import key_of
 from models.workload import Workload
-from refimpl.experiments.bench.job import BYTES_A_SECOND
 from refimpl.experiments.bench.peers import import_torch, join_gloo, peer_work
 from refimpl.experiments.bench.timing import paired, race_steps, time_alone
 from refimpl.experiments.bench.training import HYBRID, PEER
+from refimpl.experiments.job import BYTES_A_SECOND
 from refimpl.plan.sample import take_sample
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer

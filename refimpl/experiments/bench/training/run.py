@@ -14,8 +14,8 @@ updates, copies, latency) less what overlaps.
 """
 
 from models.registry import workloads_for
-from refimpl.experiments.bench.job import measure
 from refimpl.experiments.bench.training import CLUSTER, HYBRID, MACHINE, PEER
+from refimpl.experiments.job import measure
 
 
 def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, workload=None) -> dict:

@@ -1,6 +1,6 @@
-"""The job behind a race between ranks: ``measure`` starts it, and its rank 0 prints one JSON object.
+"""The job behind all that is measured on several ranks: ``measure`` starts it, and rank 0 prints one JSON object.
 
-    mpirun -n 4 python -m refimpl.experiments.bench.job MODULE:FUNCTION JSON
+    mpirun -n 4 python -m refimpl.experiments.job MODULE:FUNCTION JSON
 """
 
 import importlib
@@ -16,25 +16,34 @@ BYTES_A_SECOND = 200_000_000 / 8
 """In and out of each machine of the emulated cluster, whose cards have RATE."""
 
 
+class JobFailed(ValueError):
+    """A job whose ranks ended otherwise than well; the message holds their own words."""
+
+    def __init__(self, work: str, job):
+        super().__init__(f"the ranks of {work} ended with status {job.returncode}:\n{job.stderr[-4000:]}")
+        self.job = job
+
+
 def measure(work: str, wanted: dict, ranks: int = 1, machines: int = 0, timeout: float | None = None,
-            rates=RATE, links=()) -> dict:
+            rates=RATE, links=(), events=()) -> dict:
     """Run function(comm, **wanted) on ranks of this machine; return what it returns on rank 0. Local.
 
     work: "module:function".  machines: emulated ones, of ``ranks`` each.  rates: of their cards, one for all or each.
-    links: cables between two of them (``cables_of``).
-    Raises ValueError with the ranks' own words if they fail, cannot be started, or need more than ``timeout`` seconds.
+    links: cables between two of them (``cables_of``).  events: what befalls them meanwhile.
+    Raises JobFailed with the ranks' own words if they fail, ValueError if they cannot be started, or need more than
+    ``timeout`` seconds.
     """
     arguments = ["-m", __name__, work, json.dumps(wanted)]
     try:
-        job = (run_on_cluster(machines, ranks, rates, arguments, timeout, True, links=links) if machines else
-               launch(ranks, arguments, timeout, capture=True))
+        job = (run_on_cluster(machines, ranks, rates, arguments, timeout, True, links=links, events=events)
+               if machines else launch(ranks, arguments, timeout, capture=True))
     except (ClusterError, LaunchError) as problem:
         raise ValueError(str(problem)) from problem
     except subprocess.TimeoutExpired as late:
         raise ValueError(f"the ranks of {work} were not done after {timeout:g} s: "
                          f"{(late.stderr or '')[-4000:]}") from late
     if job.returncode:
-        raise ValueError(f"the ranks of {work} ended with status {job.returncode}:\n{job.stderr[-4000:]}")
+        raise JobFailed(work, job)
     return json.loads(job.stdout.strip().splitlines()[-1])
 
 
