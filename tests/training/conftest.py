@@ -1,6 +1,16 @@
-"""The helpers of these tests, ``toys``, are a module beside them."""
+"""The helpers of these tests, ``toys`` and ``searching``, are modules beside them."""
 
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture
+def searching(comm, monkeypatch):
+    """Trainings with a partition search, one after the other."""
+    from searching import Searching
+
+    return Searching(comm, monkeypatch)

@@ -10,6 +10,8 @@ from refimpl.training import session
 from refimpl.transport import CollectiveError
 
 SEARCH = dict(architecture="hybrid", search_partitions=True, search_warmup=1, search_sample=2, partitions=4, steps=18)
+STEPS = SEARCH["search_warmup"] + SEARCH["search_sample"]
+"""Of each sample."""
 BEST_AT_6 = Fit(1.0, 36.0, 1.0)
 WALK = [4, 8, 16, 2, 6]
 

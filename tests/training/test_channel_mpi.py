@@ -3,7 +3,6 @@
 import pytest
 from toys import WORKS, make_options
 
-from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError, Communicator
 from refimpl.transport.channel.choice import WAYS
@@ -38,9 +37,3 @@ def test_bits_and_bytes_are_those_of_messages(comm, settings):
 def test_ranks_that_disagree_are_told(comm):
     with pytest.raises(CollectiveError, match="ask for different channels: rma on rank 0, landing on rank 1"):
         trained(comm, 1, channel="landing" if comm.rank else "rma")
-
-
-@pytest.mark.parametrize("other", [dict(consistency="asynchronous"), dict(device="cuda")])
-def test_what_a_channel_does_not_carry_is_refused(other):
-    with pytest.raises(ValueError, match="--channel shared carries a synchronous training's arrays in host memory"):
-        Options(channel="shared", **other)

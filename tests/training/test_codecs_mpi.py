@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from test_bytes_mpi import ON_MACHINES, check, counted
-from toys import SETTINGS, WORKS, Script, Scripted, answer, make_options, make_trainer, plain_answer, refusal
+from toys import WAYS, WORKS, Script, Scripted, answer, make_options, make_trainer, plain_answer, refusal
 
 from kernels import RowGradient
 from kernels.random import key_of, uniform
@@ -41,8 +41,6 @@ PICKED = {"dense": "topk:0.1", "sparse": "bf16"}
 ALONE = [{"dense": codec, "sparse": "fp16"} for codec in ("onebit", "powersgd:2", "qsgd:7", "terngrad", "threshold:0.01",
                                                             "adacomp:20", "dgc:0.1:1:0.05")]
 """Codecs that only one strategy carries. Messages of a fixed size come first."""
-WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
-        "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
 OF_DENSE = ("allreduce", "ps", "reduce-scatter", "overlap")
 """The ways that differ in what dense gradients do. The others differ in rows."""
 

@@ -7,9 +7,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from toys import Lying, Script, Scripted, Toy, last, make_options, named, refusal, toy_data, whole_state
+from toys import Lying, Script, Scripted, Toy, last, make_options, named, raising, refusal, toy_data, whole_state
 
-from kernels import RowGradient
 from models import Variable
 from refimpl.gradients import leaves_of
 from refimpl.training.evaluate import evaluate
@@ -24,26 +23,21 @@ OPTIONS = make_options("toy", "adam")
 
 
 PARTS = {"rows_needed": "needs", "loss_and_gradients": "after", "evaluate": "evaluation"}
+PLACE = r" \(toys.py:\d+, in fault\)"
 
 
-def faulty(on_this_rank, where, fault):
-    """Return a toy of which, on one rank, what the method ``where`` returns goes through ``fault``."""
-    return Lying(on_this_rank, **{PARTS[where]: lambda model, batch, result: fault(result)})
-
-
-def raising(error):
-    def fault(result):
-        raise error
-    return fault
+def refused(comm, model=None, data=None, **more):
+    """Return the message of a training; without more, of a toy's."""
+    return refusal(comm, lambda: train(model or Toy(), data or toy_data(), toy_data(),
+                                       **{"options": OPTIONS, "comm": comm, **more}))
 
 
 def spoilt(comm, where, fault):
-    """Return the message of a training in which the last rank's model goes wrong."""
-    model = faulty(last(comm), where, fault)
-    return refusal(comm, lambda: train(model, toy_data(), toy_data(), options=OPTIONS, comm=comm))
+    """Return the message of a training in which what the last rank's model returns from ``where`` goes wrong."""
+    return refused(comm, Lying(last(comm), **{PARTS[where]: lambda model, batch, result: fault(result)}))
 
 
-@pytest.mark.parametrize("where", ["rows_needed", "loss_and_gradients", "evaluate"])
+@pytest.mark.parametrize("where", PARTS)
 @pytest.mark.parametrize("error, words", [(ValueError("the cat is on the keys"), "the cat is on the keys"),
                                           (KeyError("cat"), "KeyError: 'cat'"),
                                           (ArithmeticError(), "ArithmeticError"),
@@ -52,7 +46,7 @@ def spoilt(comm, where, fault):
 def test_an_exception_on_one_rank(comm, where, error, words):
     said = spoilt(comm, where, raising(error))
     assert said.startswith(named(comm) + words)
-    assert isinstance(error, SystemExit) or re.search(r" \(test_failures_mpi.py:\d+, in fault\)$", said)
+    assert isinstance(error, SystemExit) or re.search(f"{PLACE}$", said)
 
 
 @several
@@ -83,23 +77,21 @@ def test_a_watch_that_raises(comm, error, words):
         yield
         fault()
 
-    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=private, watch=watch))
-    assert message.startswith(named(comm) + words)
+    assert refused(private, watch=watch).startswith(named(comm) + words)
 
 
 def test_examples_that_raise(comm):
     private, fault, data = comm.Dup(), on_the_last(comm, KeyError("cat")), toy_data()
     examples = data.examples
     data.examples = lambda step: fault() or examples(step)
-    message = refusal(comm, lambda: train(Toy(), data, options=OPTIONS, comm=private))
-    assert re.fullmatch(named(comm) + r"KeyError: 'cat' \(test_failures_mpi.py:\d+, in fault\)", message)
+    assert re.fullmatch(f"{named(comm)}KeyError: 'cat'{PLACE.replace('toys', 'test_failures_mpi')}",
+                        refused(private, data=data))
 
 
 @pytest.mark.parametrize("error, words", [(SystemExit(0), "sys.exit(0) was called"),
                                           (BrokenPipeError("nobody listens"), "nobody listens")])
 def test_a_progress_that_fails_on_rank_0(comm, error, words):
-    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, progress=raising(error)))
-    assert words in message
+    assert words in refused(comm, progress=raising(error))
 
 
 def test_memory_that_ends_in_a_microbatch(comm):
@@ -112,60 +104,14 @@ def test_memory_that_ends_in_a_microbatch(comm):
 def test_an_exception_in_data_on_one_rank(comm):
     data = toy_data()
     if last(comm):
-        data.microbatch = lambda step, index: raising(OSError("the disk is gone"))(None)
-    assert refusal(comm, lambda: train(Toy(), data, options=OPTIONS, comm=comm)) .startswith(
-        named(comm) + "the disk is gone")
+        data.microbatch = raising(OSError("the disk is gone"))
+    assert refused(comm, data=data).startswith(named(comm) + "the disk is gone")
 
 
 @several
 def test_two_ranks_with_two_errors_are_both_named(comm):
-    fault = raising(ValueError(f"the words of rank {comm.rank}"))
-    model = faulty(comm.rank < 2, "loss_and_gradients", fault)
-    message = refusal(comm, lambda: train(model, toy_data(), options=OPTIONS, comm=comm))
-    place = r" \(test_failures_mpi.py:\d+, in fault\)"
-    assert re.fullmatch(f"rank 0: the words of rank 0{place}; rank 1: the words of rank 1{place}", message)
-
-
-@pytest.mark.parametrize("bad", [-1, 50, 2**31 + 3])
-def test_an_id_out_of_range(comm, bad):
-    def needs(result):
-        return {**result, "table": np.union1d(result["table"], np.array([bad]))}
-
-    def gradients(result):
-        ids, rows = np.array([bad]), np.ones((1, 3), np.float32)
-        return result[0], {**result[1], "table": RowGradient(ids, rows)}
-
-    for where, fault in (("rows_needed", needs), ("loss_and_gradients", gradients)):
-        message = spoilt(comm, where, fault)
-        assert message == f"{named(comm)}id {bad} is out of range for variable 'table', which has 50 rows (0 to 49)"
-
-
-@pytest.mark.parametrize("ids, words", [
-    (np.array([3, 3]), "sorted and unique"), (np.array([4, 3]), "sorted and unique"),
-    (np.array([3, 4], np.int32), "int64"), (np.array([3.0, 4.0]), "int64"), (np.array([[3, 4]]), "int64"),
-    ([3, 4], "int64")])
-@pytest.mark.thorough("ids0", "ids2")
-def test_row_numbers_of_the_wrong_kind(comm, ids, words):
-    def needs(result):
-        return {**result, "table": ids}
-
-    def gradients(result):
-        return result[0], {**result[1], "table": RowGradient(ids, np.ones((2, 3), np.float32))}
-
-    assert words in spoilt(comm, "rows_needed", needs) and words in spoilt(comm, "loss_and_gradients", gradients)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("name", ["table", "weight", "scale", "mean"])
-@pytest.mark.thorough("-nan")
-def test_a_gradient_that_is_not_finite_names_variable_and_rank(comm, name, bad):
-    def fault(result):
-        gradient = result[1][name]
-        (gradient.rows if name == "table" else gradient)[(0,) * (0 if name == "scale" else 1)] = bad
-        return result
-
-    message = spoilt(comm, "loss_and_gradients", fault)
-    assert message.startswith(f"{named(comm)}the gradient of {name!r} in microbatch ") and "not finite" in message
+    model = Lying(comm.rank < 2, before=raising(ValueError(f"the words of rank {comm.rank}")))
+    assert re.fullmatch(f"rank 0: the words of rank 0{PLACE}; rank 1: the words of rank 1{PLACE}", refused(comm, model))
 
 
 def test_finite_gradients_whose_sum_is_not(comm):
@@ -189,7 +135,7 @@ def test_an_unwritable_run_directory(comm, tmp_path):
         path.write_text("in the way")
     comm.Barrier()
     for impossible in (path / "run", "/proc/none/run"):
-        message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=impossible))
+        message = refused(comm, output=impossible)
         assert f"cannot write to run directory {impossible}" in message and "give another --output" in message
     comm.Barrier()
 
@@ -198,11 +144,7 @@ def test_a_run_directory_that_is_taken_away(comm, tmp_path):
     """What the checkpoint's library raises is no OSError: still every rank ends, with the remedy."""
     path = comm.bcast(tmp_path) / "run"
 
-    def progress(record):
-        shutil.rmtree(path)
-
-    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=path, progress=progress,
-                                          checkpoint_every=1))
+    message = refused(comm, output=path, progress=lambda record: shutil.rmtree(path), checkpoint_every=1)
     for words in (f"cannot write a checkpoint to {path}", "No such file", "another --output"):
         assert words in message
 
@@ -210,21 +152,14 @@ def test_a_run_directory_that_is_taken_away(comm, tmp_path):
 def test_a_run_directory_in_use(comm, tmp_path):
     path = comm.bcast(tmp_path) / "run"
     train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=path)
-    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=path))
+    message = refused(comm, output=path)
     assert "already holds a run" in message and "--resume" in message
     comm.Barrier()
 
 
 def test_carried_state_that_no_checkpoint_can_hold(comm, tmp_path):
-    class Odd(Toy):
-        def loss_and_gradients(self, dense, rows, batch):
-            result = super().loss_and_gradients(dense, rows, batch)
-            batch.state["count"] = 7
-            return result
-
-    path = comm.bcast(tmp_path) / "run"
-    assert "batch.state must hold arrays" in refusal(
-        comm, lambda: train(Odd(), toy_data(), options=OPTIONS, comm=comm, output=path))
+    model = Lying(before=lambda given: given.batch.state.update(count=7))
+    assert "batch.state must hold arrays" in refused(comm, model, output=comm.bcast(tmp_path) / "run")
     comm.Barrier()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from test_bytes_mpi import check
-from toys import answer, answer_of, make_options, make_trainer, refusal, whole_state
+from toys import answer, answer_of, make_trainer, refusal, whole_state
 
 from refimpl.plan import ledger_keys
 from refimpl.plan.partitions.balance import owned_bytes
@@ -117,5 +117,3 @@ def test_hot_rows_that_nothing_can_have_are_refused(comm):
     assert "--hot-rows: no sparse variable of this model goes to the server" in said
     given = json.loads(json.dumps(make_trainer("toy", "sgd", comm).plan.to_json()))
     assert "--plan says itself" in refusal(comm, lambda: make_trainer("toy", "sgd", comm, plan=given, hot_rows=3))
-    with pytest.raises(ValueError, match="hot_rows is -1: give a number of rows, or auto"):
-        make_options("toy", "sgd", hot_rows=-1)

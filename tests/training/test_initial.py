@@ -1,5 +1,7 @@
 """How initial values are looked at: at pieces of a bounded size, at both ends of a variable and between."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,18 @@ def test_a_spoilt_end_is_seen(shape):
         initial_facts([Variable("a", shape, initial=Recorded(not_finite))], 0)
     with pytest.raises(ValueError, match="or in parts"):
         initial_facts([Variable("a", shape, initial=Recorded(from_where_it_is_asked))], 0)
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda key, start, count: np.random.random(count), "are others when they are asked for again"),
+    (lambda key, start, count: np.random.default_rng(5).random(count), "or in parts"),
+    (lambda key, start, count: np.ones(3), r"cannot be made \(ValueError: cannot reshape"),
+    (lambda key, start, count: np.full(count, np.nan), "are not finite"),
+    (lambda key, start, count: ["a"] * count, "cannot be made"),
+], ids=["a global state", "from anywhere", "three", "NaN", "words"])
+def test_values_that_depend_on_more_or_are_no_numbers(make, words):
+    with pytest.raises(ValueError, match=f"^the initial values of 'table' .*{words}"):
+        initial_facts([Variable("table", (50, 3), initial=SimpleNamespace(elements=make))], 0)
 
 
 def test_a_list_will_do():

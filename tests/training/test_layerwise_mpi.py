@@ -3,18 +3,15 @@
 import numpy as np
 import pytest
 from mpi4py import MPI
-from toys import SETTINGS, WORKS, answer, make_options, make_trainer, plain_answer, refusal
+from toys import WAYS, answer, make_trainer, plain_answer, refusal
 
 from kernels.update.rates import rate_of
 from refimpl.plan.cost import layer_norms, norm
-from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
-WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
-        "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
 FEW = {"lars": {"trust": 0.25}, "lamb": {"beta1": 0.5}}
 
 
@@ -61,16 +58,6 @@ def test_a_norm_that_is_not_finite_ends_all_ranks(comm):
     if comm.rank == 0:
         shard.state["velocity"][...], trainer.consistency.before_update = 0, lambda _: shard.values.fill(np.inf)
     assert "the norm of a variable, or of its step, is not finite" in refusal(comm, trainer.train_step)
-
-
-@pytest.mark.parametrize("changes, words", [
-    (dict(optimizer="lars"), "lars needs norms of whole variables in each update: say --optimizer momentum or adam"),
-    (dict(scale_rate=4), "an update has the gradients of some workers only: leave --scale-rate out")])
-def test_without_barriers_they_are_refused(comm, changes, words):
-    for way in (dict(architecture="ps", consistency="asynchronous"),
-                dict(architecture="allreduce", consistency="local:1")):
-        options = make_options("toy", **{"optimizer": "sgd", **changes, **way, "clip_norm": None, "steps": 2})
-        assert words in refusal(comm, lambda: Trainer.open(WORKS["toy"][0](), WORKS["toy"][1](), options, comm))
 
 
 def test_linear_scaling_multiplies_the_rate(comm):

@@ -1,6 +1,7 @@
-"""A user's model that lies on one rank: every rank ends with the same words, and none with other numbers."""
+"""A user's model or data that lie on one rank: every rank ends with the same words, and none with other numbers."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -123,80 +124,6 @@ def test_gradients_that_are_not_the_models_own(comm, overlap, before, after, wor
     assert said.startswith(named(comm)) and words in said
 
 
-def changed(name, change):
-    return lambda model, batch, found: (found[0], {**found[1], name: change(found[1][name])})
-
-
-def with_loss(loss):
-    return lambda model, batch, found: (loss, found[1])
-
-
-RETURNS = {
-    "a string": (with_loss("3.5"), "is str: it must be one real number"),
-    "nothing": (with_loss(None), "is NoneType: it must be one real number"),
-    "a complex number": (with_loss(1j), "is complex"), "a truth": (with_loss(True), "is bool"),
-    "NumPy's truth": (with_loss(np.True_), "is bool"),
-    "an array of one": (with_loss(np.ones(1)), "is an array of float64 (1,): it must be one real number"),
-    "several": (with_loss(np.ones(3)), "is an array of float64 (3,)"), "a list": (with_loss([1.0]), "is list"),
-    "a masked number": (with_loss(np.ma.masked), "is MaskedConstant"),
-    "an object": (with_loss(np.array(1.0, object)), "is an array of object ()"),
-    "a NaN": (with_loss(np.float32("nan")), "the loss of microbatch"),
-    "no gradient": (changed("weight", lambda g: None), "the gradient of 'weight' is NoneType"),
-    "no rows": (changed("table", lambda g: None), "'table' must be a RowGradient, it is NoneType"),
-    "a masked array": (changed("weight", np.ma.asarray), "gradient.filled(0)"),
-    "masked rows": (changed("table", lambda g: RowGradient(g.ids, np.ma.asarray(g.rows))), "'table' is MaskedArray"),
-    "masked ids": (changed("table", lambda g: RowGradient(np.ma.asarray(g.ids), g.rows)), "int64 array of row numbers"),
-    "another shape": (changed("weight", lambda g: g[:2]), "is float32 (2, 4), not float32"),
-    "a whole table": (changed("table", lambda g: np.zeros((50, 3), np.float32)), "must be a RowGradient"),
-    "rows of no table": (lambda model, batch, found: (found[0], {**found[1], "weight": found[1]["table"]}), "an array"),
-    "a key too few": (lambda model, batch, found: (found[0], {k: found[1][k] for k in found[1] if k != "bias"}),
-                      "the wrong set of gradients, which differs in ['bias']"),
-    "objects": (changed("weight", lambda g: g.astype(object)), "is object (3, 4), not float32"),
-    "a matrix": (changed("weight", np.asmatrix), "is matrix: it must be a plain array"),
-    "lists": (changed("weight", lambda g: g.tolist()), "is list: it must be a plain array"),
-    "a Python number": (changed("scale", float), "np.asarray(gradient, 'float32')"),
-    "double precision": (changed("scale", np.float64), "is float64 (), not float32 ()"),
-    "other bytes": (changed("weight", lambda g: g.astype(">f4")), "is >f4 (3, 4), not float32"),
-    "too few rows": (changed("table", lambda g: RowGradient(g.ids, g.rows[1:])), "'table' is float32 ("),
-    "None": (lambda model, batch, found: None, "returned NoneType: it must return two things"),
-    "gradients alone": (lambda model, batch, found: found[1], "returned dict: it must return two things"),
-    "no dict": (lambda model, batch, found: (found[0], None), "returned NoneType as gradients"),
-    "a key too many": (lambda model, batch, found: (found[0], {**found[1], 3: 0}), "gradients, which differs in [3]"),
-}
-
-
-@OVERLAP
-@pytest.mark.thorough("sequential")
-def test_what_is_no_loss_and_no_gradient(comm, overlap):
-    for after, words in RETURNS.values():
-        said = refused(comm, overlap, Lying(last(comm), after=after))
-        assert said.startswith(named(comm)) and words in said, said
-
-
-@OVERLAP
-def test_gradients_of_rows_that_nobody_asked_for(comm, overlap):
-    few = lambda model, batch, found: {**found, "table": found["table"][1:]}  # noqa: E731
-    many = changed("rare", lambda g: RowGradient(np.arange(9), np.ones((9, 1), np.float32)))
-    found = refused(comm, overlap, Lying(last(comm), after=many))
-    assert "the gradient of 'rare' has row " in found and "which rows_needed did not name" in found
-    model = Lying(last(comm), needs=few)
-    model.before = lambda given: given.rows.__getitem__("table")  # the toy then reads one row for another
-    model.loss_and_gradients = lambda dense, rows, batch: (0.0, {
-        v.name: RowGradient(Toy.rows_needed(model, batch)[v.name], np.ones((
-            len(Toy.rows_needed(model, batch)[v.name]), v.shape[1]), np.float32)) if v.sparse
-        else np.zeros(v.shape, np.float32) for v in model.variables})
-    assert "the gradient of 'table' has row " in refused(comm, overlap, model)
-
-
-@pytest.mark.parametrize("needs, words", [
-    (lambda model, batch, found: None, "rows_needed returned NoneType: it must return a dict"),
-    (lambda model, batch, found: {**found, 3: 4}, "rows_needed returned [3, 'rare', 'table']"),
-    (lambda model, batch, found: {**found, "rare": np.ma.asarray(found["rare"])}, "must be a (k,) int64 array"),
-], ids=["nothing", "strange names", "masked"])
-def test_what_is_no_need(comm, needs, words):
-    assert words in refused(comm, False, Lying(last(comm), needs=needs))
-
-
 @OVERLAP
 def test_a_row_gradient_that_is_used_again_in_a_later_step(comm, overlap):
     """In every step its ends are looked at."""
@@ -210,15 +137,6 @@ def test_a_row_gradient_that_is_used_again_in_a_later_step(comm, overlap):
 
     said = refused(comm, overlap, Lying(last(comm), after=once_more), steps=60)
     assert said.startswith(f"{named(comm)}the row gradient of 'table' in microbatch ") and "written to after" in said
-
-
-def test_needs_in_one_buffer(comm):
-    def needs(model, batch, found):
-        model.kept = model.kept or [np.arange(50)]
-        model.kept[0][:len(found["table"])] = found["table"]
-        return {**found, "table": model.kept[0][:len(found["table"])]}
-
-    assert "rows_needed of 'table' of microbatch" in refused(comm, False, Lying(last(comm), needs=needs))
 
 
 class Honest(Toy):
@@ -255,3 +173,37 @@ def test_honest_models_and_data_of_every_shape(comm, overlap):
                    lambda batch: Batch(batch.inputs, batch.targets, None, np.int64(batch.normaliser))):
         data = Meddled(True, lambda step, index, batch, change=change: change(batch))
         assert hash_of(comm, Toy(), data, overlap) == right
+
+
+@pytest.mark.parametrize("since, targets", [(0, 24), (1, 4)])
+def test_targets_that_are_others_on_rank_0(comm, since, targets):
+    """No rank sees by itself what another leaves out: all count together."""
+    for meddle, more, words in (
+            (lambda step, index, batch: None if index == 0 else batch, 0, "of which 0"),
+            (lambda step, index, batch: replace(batch, normaliser=batch.normaliser + 1), 1, "in ")):
+        said = refused(comm, False, data=Meddled(comm.rank == 0, meddle, examples=more, since=since))
+        assert said.startswith(f"the microbatches of step {since} do not hold the targets") and "rank 0: " in said
+        assert words in said and f"where examples({since}) says {targets + more}" in said
+
+
+@pytest.mark.mpi(min_size=2)
+@pytest.mark.parametrize("who", [0, -1])
+def test_an_epoch_that_starts_on_one_rank(comm, who):
+    data, who = toy_data(), who % comm.size
+    starts = data.starts_epoch
+    data.starts_epoch = lambda step: starts(step) != (comm.rank == who and step == 3)
+    said = refused(comm, False, data=data, steps=5)
+    others = [str(rank) for rank in range(comm.size) if rank != who]
+    told = {starts(3): f"rank{'s' * (len(others) > 1)} {' '.join(others)}", not starts(3): f"rank {who}"}
+    assert said == (f"the data's starts_epoch(3) says True on {told[True]} and False on {told[False]}: it must be a "
+                    "function of the step alone")
+
+
+@pytest.mark.mpi(min_size=2)
+def test_initial_values_that_depend_on_the_rank(comm):
+    model = Toy()
+    model.variables[1] = replace(model.variables[1], initial=SimpleNamespace(
+        elements=lambda key, start, count: np.full(count, float(last(comm)))))
+    said = refused(comm, False, model)
+    assert said.startswith("the ranks disagree: the beginning of variable weight is ")
+    assert f"on rank {comm.size - 1}" in said

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from test_mesh_mpi import answer, data, options
-from toys import DEVICE
+from toys import DEVICE, raising
 
 from kernels.arrays import array_module
 from models import Variable
@@ -73,6 +73,7 @@ EVERYWHERE = {
     "float64": (features(lambda x: x.astype("float64")), "the x that Own.features returned is float64 (3, 10)"),
     "a list": (features(lambda x: x.tolist()), "the x that Own.features returned is builtins.list: it must be float32"),
     "wide": (features(lambda x: array_module(x).concatenate([x, x], axis=1)), "it must be float32 (n, 10)"),
+    "an error": (part("loss", raising(RuntimeError("no loss today"))), "RuntimeError: no loss today"),
     "no loss": (part("loss", lambda r: None), "Own.loss returned NoneType: it must return two things"),
     "a loss that is an array": (part("loss", lambda r: (np.ones(3), r[1])), "it must be one real number"),
     "float64 logits": (logits(lambda g: g.astype("float64")), "the gradient of the logits that Own.loss returned is "),

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from searching import SEARCH, WALK, Searching
+from searching import SEARCH, STEPS, WALK
 from test_repartition_mpi import moved_bytes
 from toys import WORKS
 
@@ -14,12 +14,6 @@ from refimpl.training.run.directory import read_metrics
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 ARRAYS = 1 + len(OPTIMIZERS["adam"].state)
-STEPS = SEARCH["search_warmup"] + SEARCH["search_sample"]
-
-
-@pytest.fixture
-def searching(comm, monkeypatch):
-    return Searching(comm, monkeypatch)
 
 
 def expected(plans, opened_from, ended):

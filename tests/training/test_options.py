@@ -14,8 +14,12 @@ from kernels.update.rates import RATES, rate_of
 from models import Constant, Uniform, Variable
 from refimpl.plan import make_plan
 from refimpl.training.agreement import describe_variable
+from refimpl.training.expected import MEANT
 from refimpl.training.memory import members_of
 from refimpl.training.options import MATHEMATICS, Options
+from refimpl.training.session import train
+
+OWN_LOOP = "refimpl.torch.Trainer, takes any optimizer and scheduler of torch.optim"
 
 
 def test_options_survive_json():
@@ -33,7 +37,6 @@ def test_every_option_either_changes_numbers_or_none():
 
 
 @pytest.mark.parametrize("changes, words", [
-    (dict(optimizer="newton"), "no optimizer 'newton'; there are sgd, momentum, nesterov, adagrad, adam"),
     (dict(architecture="auto", shard_optimizer=True), "--shard-optimizer goes with --architecture allreduce or hybrid"),
     (dict(rate="square"), "no rate 'square'; there are constant"),
     (dict(optimizer="adam", optimizer_options={"mu": 1}), "adam has no option mu; it has beta1, beta2, epsilon"),
@@ -64,12 +67,39 @@ def test_every_option_either_changes_numbers_or_none():
     (dict(optimizer="adam", optimizer_options={3: 1, "b": 2}), "adam has no option 3, b"),
     (dict(rate_steps=-1), "rate_steps is -1: it must be at least 0"), (dict(steps=2.0), "steps is 2.0"),
     (dict(learning_rate=10**400), "it must be a finite number"), (dict(learning_rate=np.ones(1)), "finite number"),
+    (dict(channel="shared", consistency="asynchronous"), "--channel shared carries a synchronous training's arrays in"),
+    (dict(channel="shared", device="cuda"), "--channel shared carries a synchronous training's arrays in host memory"),
+    (dict(hot_rows=-1), "hot_rows is -1: give a number of rows, or auto"), (dict(slow_rank={"2": 0.5}), "at least 1"),
+    (dict(search_sample=0), "search_sample is 0: it must be at least 1"),
+    (dict(precision="fp8"), "no precision 'fp8'; there are bf16, fp16"),
     (dict(steps=np.True_), "steps is"), (dict(weight_decay=np.array(np.inf)), "it must be a finite number"),
+    (dict(optimizer="nadam"), OWN_LOOP), (dict(optimizer="AdamW"), "there are sgd, momentum, nesterov, adagrad, adam"),
+    (dict(optimizer=object()), OWN_LOOP), (dict(learning_rate=lambda step: 0.1), OWN_LOOP),
+    (dict(rate="exponential"), OWN_LOOP), (dict(rate=lambda step: -1.0), "the rate of step 0 is -1.0: it must be a"),
+    (dict(rate=lambda step: "1"), "the rate of step 0 is '1'"), (dict(rate=[1.0, None]), "the rate of step 1 is None"),
+    (dict(rate=lambda step: 1.0, warmup=3), "warmup is 3, and rate says the factor of each step itself"),
+    (dict(rate=lambda step: 1.0, steps=1 << 21), "at most 1048576 are: say a name and rate_steps"),
+    (dict(optimizer="adagrad", optimizer_options={"nesterov": True}), OWN_LOOP),
+    (dict(optimizer="adam", optimizer_options={"betas": (0.9, 1.5)}), "beta2 is 1.5: it must be at least 0 and"),
+    (dict(optimizer="adam", optimizer_options={"betas": (0.9,)}), "adam has no option betas; it has beta1, beta2"),
 ])
 def test_refusals(changes, words):
     with pytest.raises(ValueError) as caught:
         Options(**changes)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_another_frameworks_words_are_refused_with_ours(name):
+    for ask in (lambda: Options(**{name: 1}), lambda: train(None, None, **{name: 1})):
+        with pytest.raises(TypeError) as caught:
+            ask()
+        assert str(caught.value) == f"{name} is unknown here: {MEANT[name]}"
+
+
+def test_other_words_stay_pythons_own_errors():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'teleport'"):
+        Options(teleport=1)
 
 
 @pytest.mark.parametrize("data, words", [
@@ -84,21 +114,14 @@ def test_what_is_no_json_of_options_is_refused_with_its_place(data, words):
         Options.from_json(data)
 
 
-def test_numpys_numbers_are_taken_as_pythons():
-    options = Options(steps=np.int64(3), learning_rate=np.float32(0.5), overlap=np.True_, optimizer="adam",
-                      optimizer_options={"beta1": np.float64(0.5)})
-    assert options == Options(steps=3, learning_rate=0.5, overlap=True, optimizer="adam",
-                              optimizer_options={"beta1": 0.5})
-    json.dumps(options.to_json())
-
-
 def test_what_can_mean_only_one_thing_is_taken():
-    given = OrderedDict(beta1=np.array(0.5))
-    options = Options(steps=np.array(3), learning_rate=np.array(1), optimizer="adam", optimizer_options=given,
-                      plan=OrderedDict(a=1))
-    assert options == Options(steps=3, learning_rate=1, optimizer="adam", optimizer_options={"beta1": 0.5},
-                              plan={"a": 1})
-    assert type(options.plan) is dict and given == {"beta1": 0.5}
+    """NumPy's numbers, arrays of one, and any kind of dict."""
+    given = OrderedDict(beta1=np.array(0.5), beta2=np.float64(0.25))
+    options = Options(steps=np.int64(3), warmup=np.array(1), learning_rate=np.float32(0.5), overlap=np.True_,
+                      optimizer="adam", optimizer_options=given, plan=OrderedDict(a=1))
+    assert options == Options(steps=3, warmup=1, learning_rate=0.5, overlap=True, optimizer="adam",
+                              optimizer_options={"beta1": 0.5, "beta2": 0.25}, plan={"a": 1})
+    assert type(options.plan) is dict and given["beta1"].shape == ()
     json.dumps(options.to_json())
 
 
@@ -116,6 +139,19 @@ def test_every_option_of_an_optimizer_has_a_bound_that_its_default_keeps(name):
 def test_sgd_in_pytorchs_words(asked, name, told):
     found = Options(optimizer="sgd", optimizer_options=asked)
     assert (found.optimizer, found.optimizer_options) == (name, told) and found == Options.from_json(found.to_json())
+
+
+def test_pytorchs_names_are_taken():
+    given = Options(optimizer="adam", optimizer_options={"betas": (0.5, 0.75), "eps": 1e-6})
+    assert given == Options(optimizer="adam", optimizer_options={"beta1": 0.5, "beta2": 0.75, "epsilon": 1e-6})
+    assert Options(optimizer="momentum", optimizer_options={"momentum": 0.5}).optimizer_options == {"mu": 0.5}
+
+
+def test_a_function_is_the_rate():
+    options = Options(rate=lambda step: 0.5**step, steps=4)
+    assert options.rate == [1.0, 0.5, 0.25, 0.125] and options == Options.from_json(options.to_json())
+    found = [rate_of(step, base=0.2, rate=options.rate, warmup=0, steps=4) for step in range(6)]
+    assert found == [0.2, 0.1, 0.05, 0.025, 0.025, 0.025]
 
 
 def test_adamws_decay_is_pytorchs_unless_another_is_said():

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 import toys
-from toys import answer, make_trainer, refusal
+from toys import Script, answer, make_trainer, refusal
 
 from kernels import RowGradient
-from models import Batch, Constant, Variable
+from models import Constant, Variable
 from refimpl.training.options import Options
 from refimpl.training.step import overlap_choice
 from refimpl.training.trainer import Trainer
@@ -91,22 +91,9 @@ class Slow:
         return 0.0, gradients
 
 
-class SlowData:
+def slow_data(microbatches, missing=()):
     """Microbatch v needs rows v, v + 1, v + 2; there is none where it is ``missing``."""
-
-    fingerprint, steps_per_epoch = "0" * 64, 3
-
-    def __init__(self, microbatches, missing=()):
-        self.microbatches, self.missing = microbatches, missing
-
-    def examples(self, step):
-        return self.microbatches
-
-    def starts_epoch(self, step):
-        return step == 0
-
-    def microbatch(self, step, index):
-        return None if index in self.missing else Batch(np.arange(index, index + 3), None, None, self.microbatches)
+    return Script([[None if v in missing else dict.fromkeys(range(v, v + 3), (0.0, 0.0)) for v in range(microbatches)]])
 
 
 def spans_of(trainer, phase):
@@ -120,7 +107,7 @@ def test_the_trace_shows_exchanges_beside_the_computation(comm, architecture, pu
     options = Options(architecture=architecture, overlap=True, optimizer="sgd")
     communicator = Communicator(comm, in_blocks(comm.size, 1))
     model = Slow(last=2)
-    trainer = Trainer.open(model, SlowData(2 * comm.size), options, communicator, trace=True)
+    trainer = Trainer.open(model, slow_data(2 * comm.size), options, communicator, trace=True)
     exchange = next(exchange for exchange in trainer.parameters.exchanges if exchange.phase == push)
     sent = exchange.push
     exchange.push = lambda: model.pushed.set() or sent()
@@ -145,7 +132,7 @@ def test_ranks_without_microbatches_take_part(comm, missing, architecture, monke
     monkeypatch.setattr(Slow, "SECONDS", 0.0)
     runs = []
     for overlap in (True, False):
-        trainer = Trainer.open(Slow(), SlowData(4, missing), Options(architecture=architecture, overlap=overlap), comm)
+        trainer = Trainer.open(Slow(), slow_data(4, missing), Options(architecture=architecture, overlap=overlap), comm)
         runs.append([trainer.train_step()["gradient_norm"] for _ in range(3)])
     assert runs[0] == runs[1]
 

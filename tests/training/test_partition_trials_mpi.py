@@ -1,15 +1,14 @@
 """The partition search inside a training: the same answer, the same walk on all ranks, memory limits kept."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from mpi4py import MPI
+from searching import BEST_AT_6
 from toys import WORKS, answer, answer_of, make_options, make_trainer, refusal
 
 from refimpl.plan.partitions.balance import owned_bytes
 from refimpl.plan.make import with_partitions
-from refimpl.plan.partitions.search import Fit
 from refimpl.strategies.server import ServedRowsExchange
 from refimpl.training.planning import partition_trials as trials_module
 from refimpl.training.planning.partition_trials import PartitionTrials, repartition
@@ -19,7 +18,6 @@ from refimpl.transport.machines import in_blocks
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 SEARCH = dict(architecture="hybrid", search_partitions=True, search_warmup=1, search_sample=2)
-BEST_AT_6 = Fit(1.0, 36.0, 1.0)
 
 
 def searched(comm, optimizer="adam", seconds=BEST_AT_6.seconds, steps=30, **changes):
@@ -140,5 +138,3 @@ def test_what_cannot_be_searched_or_held_is_refused(comm):
     nothing = {**SEARCH, "architecture": "allreduce"}
     said = refusal(comm, lambda: make_trainer("toy", "adam", comm, **nothing))
     assert "no sparse variable of this model goes to the server" in said
-    with pytest.raises(ValueError, match="search_sample is 0: it must be at least 1"):
-        replace(make_options("toy", "sgd"), search_sample=0)

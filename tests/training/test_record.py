@@ -6,10 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from test_flight import WORKERS, go_on, made, prepared
-from toys import make_options
 
-from refimpl.plan.make import make_plan
-from refimpl.training.consistency.check import check_consistency
 from refimpl.training.consistency.served.record import (
     NAME, Record, RecordedRun, check_possible, entries_of, read_record, write_record,
 )
@@ -17,7 +14,6 @@ from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.training.slow import Slowed, slowed
 from refimpl.transport import CollectiveError, Communicator
-from models import Variable
 
 STEPS = 5
 
@@ -116,40 +112,6 @@ def test_a_replay_that_ends_otherwise_is_refused(tmp_path):
         train(model, data, options=replace(run.options, steps=4), comm=comm, resume=tmp_path / "run")
 
 
-@pytest.mark.parametrize("changes, words", [
-    (dict(consistency="sometimes"), "no consistency is called 'sometimes': write one of synchronous, asynchronous, bou"),
-    (dict(consistency="bounded:-1"), "bounded:-1: S must be a whole number, from 0 on"),
-    (dict(consistency="backup:4"), "backup:4: B must be a whole number, from 0 to 3, with 4 workers"),
-    (dict(consistency="softsync:0"), "softsync:0: n must be a whole number, from 1 to 4"),
-    (dict(clip_norm=1.0), "say --clip-norm none"),
-    (dict(average_sparse=False), "leave --sum-sparse out"),
-    (dict(search_partitions=True), "leave it out"),
-    (dict(overlap=True), "leave --overlap out"),
-    (dict(correction="staleness-aware"), "take sgd or momentum"),
-    (dict(correction="magic"), "no correction is called 'magic'"),
-    (dict(consistency="synchronous", correction="dc-asgd"), "say --consistency asynchronous"),
-    (dict(slow_rank={"4": 2.0}), "--slow-rank 4: there are ranks 0 to 3"),
-])
-def test_what_cannot_be_is_refused_with_the_remedy(changes, words):
-    options = make_options("toy", "adam", **{"clip_norm": None, "consistency": "asynchronous", **changes})
-    plan = make_plan([Variable("w", (3,))], "ps", 4, 8, local_aggregation=False)
-    plan = replace(plan, consistency=options.consistency)
-    with pytest.raises(ValueError, match=words):
-        check_consistency(options, plan, 8, "cpu")
-    check_consistency(make_options("toy", "adam", clip_norm=None, consistency="asynchronous"),
-                      replace(plan, consistency="asynchronous"), 8, "cpu")
-
-
-def test_where_it_cannot_be():
-    options = make_options("toy", "adam", clip_norm=None, consistency="asynchronous")
-    for architecture, microbatches, device, words in (
-            ("allreduce", 8, "cpu", "w travels by allreduce: say --architecture ps"), ("ps", 8, "cuda", "--device cpu"),
-            ("ps", 3, "cpu", "4 workers share 3 microbatches, and each needs one: give --microbatches 4 or more")):
-        plan = replace(make_plan([Variable("w", (3,))], architecture, 4, microbatches), consistency="asynchronous")
-        with pytest.raises(ValueError, match=words):
-            check_consistency(options, plan, microbatches, device)
-
-
 def test_a_slow_rank_takes_its_time(monkeypatch):
     class Model:
         variables = ("some",)
@@ -165,5 +127,3 @@ def test_a_slow_rank_takes_its_time(monkeypatch):
     slow = slowed(model, options, 2)
     assert isinstance(slow, Slowed) and slow.variables == ("some",)
     assert slow.loss_and_gradients(None, None, None) == (1.5, {}) and slept == [0.5]
-    with pytest.raises(ValueError, match="a factor of at least 1"):
-        Options(slow_rank={"2": 0.5})

@@ -5,19 +5,13 @@ import re
 
 import pytest
 from mpi4py import MPI
-from searching import SEARCH, WALK, Searching, partitions_of
+from searching import SEARCH, STEPS, WALK, partitions_of
 from toys import refusal
 
 from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.run.checkpoint import read_manifest, steps_saved
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
-STEPS = SEARCH["search_warmup"] + SEARCH["search_sample"]
-
-
-@pytest.fixture
-def searching(comm, monkeypatch):
-    return Searching(comm, monkeypatch)
 
 
 def answer_of(result):

@@ -84,13 +84,8 @@ def test_all_steps_since_the_last_commit_are_undone():
     ({"search_partitions": True}, "--search-partitions"), ({"codec": {"dense": "integers:8"}}, "--codec integers"),
     ({"codec": {"dense": "bf16/fp16"}, "architecture": "auto"}, "a choice of codecs"),
     ({"codec": {"dense": "topk"}}, "--codec topk"), ({"precision": "bf16"}, "--precision bf16"),
-    ({"channel": "auto"}, "--channel auto"),
+    ({"channel": "auto"}, "--channel auto"), ({}, "--trace"),
 ])
 def test_what_does_not_go_with_survival_is_refused_by_name(options, named):
     with pytest.raises(ValueError, match=f"^--survive goes without {named}.*: "):
-        SurvivingSession(None, None, options=Options(**options))._check()
-
-
-def test_a_trace_is_refused():
-    with pytest.raises(ValueError, match="--survive goes without --trace: "):
-        SurvivingSession(None, None, options=Options(), trace=True)._check()
+        SurvivingSession(None, None, options=Options(**options), trace=not options)._check()

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from toys import (
-    BY_ROWS, DEVICE, Script, Scripted, Toy, answer, answer_of, make_options, plain_training, toy_data, whole_state,
+    BY_ROWS, DEVICE, Lying, Script, Scripted, answer, answer_of, make_options, plain_training, toy_data, whole_state,
 )
 
-from kernels import array_module
+from kernels import RowGradient, array_module
 from kernels.arrays import aligned
 from refimpl.training.options import Options
 from refimpl.training.run.whole import hashes
@@ -46,30 +46,23 @@ def check_negative_zeros(**settings):
 @pytest.mark.usefixtures("cupy")
 def test_dense_values_lie_where_products_may_find_any_array(architecture, overlap):
     """A GPU's products could be other bits where a strategy lays its arena out otherwise."""
-
-    class Watching(Toy):
-        def loss_and_gradients(self, dense, rows, batch):
-            assert all(aligned(dense[name]) is dense[name] for name in dense)
-            seen.update(dense)
-            return super().loss_and_gradients(dense, rows, batch)
+    def look(given):
+        assert all(aligned(given.dense[name]) is given.dense[name] for name in given.dense)
+        seen.update(given.dense)
 
     seen: dict = {}
     options = make_options("toy", "adam", device="cuda", architecture=architecture, overlap=overlap)
-    trainer = Trainer.open(Watching(), toy_data(), options, MPI.COMM_SELF)
+    trainer = Trainer.open(Lying(before=look), toy_data(), options, MPI.COMM_SELF)
     trainer.train_step()
     assert set(seen) == {v.name for v in trainer.model.variables if not v.sparse}
 
 
 def test_a_models_views_and_buffers_are_taken_as_they_are():
     """Gradients that are transposed, strided or all one buffer give the numbers of their copies."""
+    def views(model, batch, found):
+        weight, table = found[1]["weight"], found[1]["table"]
+        strided = RowGradient(np.repeat(table.ids, 2)[::2], np.repeat(table.rows, 2, axis=1)[:, ::2])
+        return found[0], {**found[1], "weight": array_module(weight).asfortranarray(weight), "table": strided}
 
-    class Viewing(Toy):
-        def loss_and_gradients(self, dense, rows, batch):
-            loss, gradients = super().loss_and_gradients(dense, rows, batch)
-            gradients["weight"] = array_module(gradients["weight"]).asfortranarray(gradients["weight"])
-            wide = np.repeat(gradients["table"].rows, 2, axis=1)
-            gradients["table"] = type(gradients["table"])(np.repeat(gradients["table"].ids, 2)[::2], wide[:, ::2])
-            return loss, gradients
-
-    trainer = Trainer.open(Viewing(), toy_data(), make_options("toy", "adam"), MPI.COMM_SELF)
+    trainer = Trainer.open(Lying(after=views), toy_data(), make_options("toy", "adam"), MPI.COMM_SELF)
     assert answer_of(trainer, 3) == answer("toy", "adam", MPI.COMM_SELF)

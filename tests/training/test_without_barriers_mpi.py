@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import Recording, Toy, last, lm_data, make_options, refusal, toy_data
+from toys import Lying, Recording, Toy, last, lm_data, make_options, raising, refusal, toy_data
 
 from models.lm import PRESETS, LanguageModel
 from refimpl.plain.owner import sha256
@@ -145,14 +145,8 @@ def test_a_slow_rank_is_waited_for_as_its_consistency_says(comm, case, ahead):
 
 
 def test_what_goes_wrong_in_a_computation_ends_all(comm):
-    class Wrong(Toy):
-        def loss_and_gradients(self, dense, rows, batch):
-            if last(comm):
-                raise ValueError("no gradient today")
-            return super().loss_and_gradients(dense, rows, batch)
-
-    copy = comm.Dup()  # messages stay under way
-    trainer = Trainer.open(Wrong(), *prepared(Communicator.of(copy), "asynchronous")[1:3], Communicator.of(copy))
+    copy, wrong = comm.Dup(), Lying(last(comm), raising(ValueError("no gradient today")))  # messages stay under way
+    trainer = Trainer.open(wrong, *prepared(Communicator.of(copy), "asynchronous")[1:3], Communicator.of(copy))
     assert "no gradient today" in refusal(copy, lambda: run(trainer))
 
 

@@ -216,6 +216,8 @@ SETTINGS = {
     "reduce-scatter": dict(architecture="hybrid", shard_optimizer=True),
 }
 """Every way by which gradients travel. Where rows do, the last two are alike: ``BY_ROWS``."""
+WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
+        "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
 BY_ROWS = [SETTINGS[name] for name in ("allreduce", "as-dense", "ps", "hybrid")]
 DEVICE = os.environ.get("REFIMPL_TEST_DEVICE", "cpu")
 """Where these trainings run unless a test says so: `make test-gpu` runs them all on a GPU."""
@@ -295,6 +297,13 @@ def last(comm) -> bool:
 def named(comm) -> str:
     """How a message begins that names the last rank; one rank alone is not named."""
     return f"rank {comm.size - 1}: " if comm.size > 1 else ""
+
+
+def raising(error):
+    """Return a function that raises the error, whatever it is given."""
+    def fault(*_):
+        raise error
+    return fault
 
 
 def refusal(comm, work):

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from refimpl.plain.consistencies import Backup, consistency
-from refimpl.training.consistency.served.record import OwnerClocks
+from refimpl.training.consistency.served.record import bare_owner
 
 
 def speed(steps, text: str, planned: int, warm: int = 1) -> float:
@@ -38,15 +38,15 @@ def versions_late(entries, text: str, steps: int) -> Counter:
     """
     found: Counter = Counter()
     for one in entries:
-        account = OwnerClocks(text, len(entries), steps)
+        account = bare_owner(text, len(entries), steps)
         for worker in one:
             if max(account.clocks) == steps:
                 break
             if worker in account.pulled:
                 found[account.version - account.seen[worker]] += 1
-                account.push(worker)
+                account.push(worker, {})
             else:
-                account.pull(worker)
+                account.pull(worker, {})
     return found
 
 

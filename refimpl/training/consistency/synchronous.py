@@ -108,7 +108,7 @@ class Synchronous:
             try:
                 self.targets.count(number, reading.batches, reading.examples, reading.starts)
                 losses = (self._gradients(number, exchanges, reading.batches) if self.mesh is None
-                          else self.mesh.compute(number, exchanges, reading.batches))
+                          else self.mesh.compute(number, exchanges.dense, reading.batches))
                 self.model.end_step()
                 check_losses(losses)
                 return losses, None

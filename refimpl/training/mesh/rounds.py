@@ -19,9 +19,10 @@ from models.returned import features_of, gradients_of
 from refimpl.plan.activations import examples_in
 from refimpl.plan.mesh import cut_of, layers_of
 from refimpl.training.checked.model import CheckedModel, HandedOut
-from refimpl.training.checked.values import check_names, check_number
+from refimpl.training.checked.values import check_number
 from refimpl.training.mesh.group import Group
 from refimpl.training.parameters import Parameters
+from refimpl.training.step.sequential import ReadyGradients
 
 
 class Entered(NamedTuple):
@@ -60,19 +61,20 @@ class MeshStep:
                              "the first ones of them")
         self.rest = connected[len(self.cut):]
         away = [name for layer in self.cut for name in layer.names]
-        self.own_names = [v.name for v in model.variables if v.name not in away]
+        self.own = {v.name: self.exchange_of[v.name] for v in model.variables if v.name not in away}
         each = plan.microbatches // plan.ranks
         leaves = [range(rank * each, (rank + 1) * each) for rank in self.group.members]
         self.leaves, size = leaves, each // (rounds := plan.on_mesh.rounds(plan.microbatches))
+        self.last = leaves[self.group.me][-1]
         self.rounds = [[own[j * size:(j + 1) * size] for own in leaves] for j in range(rounds)]
 
-    def compute(self, number: int, step, batches: dict) -> list:
-        """Return (microbatch, loss) of this rank's, all gradients being added to ``step``. Collective.
+    def compute(self, number: int, dense, batches: dict) -> list:
+        """Return (microbatch, loss) of this rank's, all gradients being added to their exchanges. Collective.
 
-        number: of the step.  batches: microbatch -> its batch, None without examples.
+        number: of the step.  dense: name -> value.  batches: microbatch -> its batch, None without examples.
         Raises ValueError for what the model may not do or return, on this rank alone.
         """
-        self.number, self.step, self.dense, losses = number, step, step.dense, []
+        self.number, self.dense, losses = number, dense, []
         self.under_way: list = []  # what goes on beside the computation: a round's rows, sums of gradients
         self.kept: dict = {layer.name: {} for layer in self.cut}  # -> microbatch -> (input, gradient of z)
         counts = self._count(batches)
@@ -130,26 +132,31 @@ class MeshStep:
 
     def _round(self, entered: Entered, last: bool) -> list:
         """Take a round through all layers and back; return its losses."""
-        x, losses, own = self._forward(entered), [], {}
+        x, losses, takers = self._forward(entered), [], {}
         grads, end = [x[:0] if self.rest else self.xp.empty((0, x.shape[1]), x.dtype)], 0
         for v, (batch, rows, targets, saved) in ((v, part) for v, part in entered.mine.items() if part is not None):
-            gradients = OwnGradients(self, v)
-            batch.ready = gradients.ready
+            take, final = self._taker(v)
+            takers[v], batch.ready = (take, final), take
             loss, grad, found = end_of(self.model.model, self.rest, x[end:end + rows], targets, self.dense, batch)
             check_number(f"the loss of microbatch {v}", loss)
-            gradients.ready(found)
+            take(found)
             losses.append((v, loss))
             grads.append(grad)
-            own[v] = gradients, saved, rows
             end += rows
         grad, end = self._backward(self.xp.concatenate(grads), entered, last), 0
-        for v in entered.mine:
-            gradients, saved, rows = own.get(v, (OwnGradients(self, v), None, None))
-            if rows is None:
-                gradients.are_none()
+        for v, part in entered.mine.items():
+            if part is None:
+                exchanges = dict.fromkeys(self.own.values())
+                for exchange in exchanges:
+                    exchange.add(v, None)
+                self._begin(v, exchanges)
                 continue
-            found = self.model.features_backward(grad[end:end + rows], saved, self.dense, gradients.ready)
-            gradients.end(gradients_of(self.model.model, found))
+            _, rows, _, saved = part
+            take, final = takers[v]
+            found = gradients_of(self.model.model, self.model.features_backward(
+                grad[end:end + rows], saved, self.dense, take))
+            final.check(found)
+            take(found)
             end += rows
         return losses
 
@@ -195,25 +202,34 @@ class MeshStep:
 
     def _add_weights(self, layer):
         """Add the weight gradients of all the group's microbatches, in their order, and let go of what they need."""
-        kept, names = self.kept.pop(layer.name), layer.names
+        kept, exchanges = self.kept.pop(layer.name), dict.fromkeys(self.exchange_of[name] for name in layer.names)
+        parts = {v.name: exchange.part(v) for exchange in exchanges for v in exchange.variables}
         for v in sorted(kept):
             x, grad = kept.pop(v)
-            self.add_some(v, dict(zip(names, layer.weight_gradients(grad, x))), names)
+            gradients = dict(zip(layer.names, layer.weight_gradients(grad, x)))
+            self.model.check_gradients(gradients, v, parts, {})
+            for exchange in exchanges:
+                exchange.add(v, gradients)
             self.advance()
-        self.begin(self.exchange_of[names[0]])
+        self._begin(self.last, [self.exchange_of[layer.names[0]]])
 
-    def add_some(self, microbatch: int, gradients, names):
-        """Add a microbatch's gradients of these variables, looked at as they are here; None: no examples. Local."""
-        if gradients is not None:
-            check_names(names, gradients)
-            parts = {v.name: exchange.part(v) for exchange in {self.exchange_of[name] for name in names}
-                     for v in exchange.variables}
-            self.model.check_gradients(gradients, microbatch, parts, {})
-        self.step.add_some(microbatch, gradients, names)
+    def _taker(self, v):
+        """Return what takes gradients of one of this rank's microbatches as they are ready, of layers that are not cut;
+        and what holds them to be final. Its calls are collective over the ranks of their exchanges.
+        """
+        final, gradients = HandedOut(v, self.model.first), ReadyGradients(self.own)
 
-    def begin(self, exchange):
-        """Begin to sum what is all there, if that may go on beside the computation. Collective."""
-        if self.overlap:
+        def take(ready):
+            new = final.take(ready, self.own)
+            self.model.check_gradients(new, v, self.model.by_name, {})
+            self._begin(v, gradients.take(v, new))
+            self.advance()
+
+        return take, final
+
+    def _begin(self, v, exchanges):
+        """Begin to sum what is all there, if v is the last microbatch and that may go on meanwhile. Collective."""
+        for exchange in exchanges if self.overlap and v == self.last else ():
             exchange.begin()
             self.under_way.append(exchange)
 
@@ -221,41 +237,3 @@ class MeshStep:
         """Let what is under way go on. Local."""
         for one in self.under_way:
             one.advance()
-
-
-class OwnGradients:
-    """The gradients of one microbatch of this rank, for layers that are not cut, as they become ready. Local to make.
-
-    mesh: the ``MeshStep``. Each exchange is given its variables' when all of them are there; of the rank's last
-    microbatch it then begins.
-    """
-
-    def __init__(self, mesh, microbatch: int):
-        self.mesh, self.microbatch, self.left = mesh, microbatch, set(mesh.own_names)
-        self.final = HandedOut(microbatch, mesh.model.first)
-
-    def ready(self, gradients):
-        """Take gradients that are final. Collective over the ranks of their exchanges."""
-        self.final.take(gradients, gradients)
-        found = self.final.found
-        for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in gradients if name in self.left):
-            names = [v.name for v in exchange.variables]
-            if found.keys() >= set(names):
-                self._add({name: found[name] for name in names}, names, exchange)
-        self.mesh.advance()
-
-    def are_none(self):
-        """The microbatch has no examples."""
-        for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in self.mesh.own_names):
-            self._add(None, [v.name for v in exchange.variables], exchange)
-
-    def end(self, gradients):
-        """Take what features_backward returned. Raises ValueError if it is not what was ready before."""
-        self.final.check(gradients)
-        self.ready(gradients)
-
-    def _add(self, gradients, names, exchange):
-        self.mesh.add_some(self.microbatch, gradients, names)
-        self.left -= set(names)
-        if self.microbatch == self.mesh.leaves[self.mesh.group.me][-1]:
-            self.mesh.begin(exchange)

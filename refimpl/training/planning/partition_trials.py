@@ -185,7 +185,9 @@ def repartition(parameters, plan: Plan) -> bool:
     Returns True; or False on all ranks, with nothing changed, if any has no memory for its new tables. Raises
     ValueError if the plans differ in anything else. Collective; all ranks give the same plan.
     """
-    _check_partitions_only(parameters.plan, plan)
+    if _ownerless(parameters.plan, "") != _ownerless(plan, ""):
+        raise ValueError("only the partitions of sparse variables on the server can change during a training; save a "
+                         "checkpoint and resume it to follow another plan")
     tables, short = {}, False
     try:
         for exchange in parameters.exchanges:
@@ -201,15 +203,10 @@ def repartition(parameters, plan: Plan) -> bool:
     return True
 
 
-def _check_partitions_only(old: Plan, new: Plan):
-    """Raise ValueError unless the plans differ in the partitions only. Local."""
-    def rest(plan):
-        return plan.replaced({name: strategy.with_owners((), "") for name, strategy in plan.strategies.items()
-                              if strategy.partitioned})
-
-    if rest(old) != rest(new):
-        raise ValueError("only the partitions of sparse variables on the server can change during a training; save a "
-                         "checkpoint and resume it to follow another plan")
+def _ownerless(plan: Plan, scheme: str | None = None) -> Plan:
+    """Return the plan with no owner of any partition and, if given, another scheme. Local."""
+    return plan.replaced({name: strategy.with_owners((), scheme) for name, strategy in plan.strategies.items()
+                          if strategy.partitioned})
 
 
 def _read(state) -> SearchState:
@@ -223,13 +220,10 @@ def _read(state) -> SearchState:
 
 def _under(trainer) -> dict:
     """Return what the time of a step at some P depends on: the plan but for its owners, device, limits. Local."""
-    plan, options = trainer.plan, trainer.options
-    ownerless = plan.replaced({name: strategy.with_owners(()) for name, strategy in plan.strategies.items()
-                               if strategy.partitioned})
-    return json.loads(json.dumps({**ownerless.to_json(), **trainer.device.to_json(), "partitions": options.partitions,
-                                  "memory_limit": options.memory_limit,
-                                  "overlap": trainer.overlap, "transport": options.transport,
-                                  "shared_memory": options.shared_memory}))
+    said = {name: getattr(trainer.options, name)
+            for name in ("partitions", "memory_limit", "overlap", "transport", "shared_memory")}
+    return json.loads(json.dumps({**_ownerless(trainer.plan).to_json(), **trainer.device.to_json(), **said,
+                                  "overlap": trainer.overlap}))
 
 
 def describe(found: dict) -> str:

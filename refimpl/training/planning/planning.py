@@ -57,13 +57,18 @@ class Planning:
         return plan, "\n".join(filter(None, self.reasons)) or None
 
     def _once(self, choose):
-        """Return choose(), JSON values, done on rank 0 for everyone. Collective."""
-        return json.loads(self.comm.once(lambda: json.dumps(choose())))
+        """Return what rank 0 chooses for everyone; keep why. choose() -> (JSON value, reason or None). Collective."""
+        chosen, reason = json.loads(self.comm.once(lambda: json.dumps(choose())))
+        self.reasons.append(reason)
+        return chosen
 
-    def _told(self, plan) -> Plan:
-        """Return the plan that rank 0 has told. After deaths JSON does not say who computes which microbatches. Local.
-        """
-        return replace(Plan.from_json(plan), microbatches=self.data.microbatches)
+    def _plan_once(self, choose) -> Plan:
+        """As ``_once``, of a plan. After deaths its JSON does not say who computes which microbatches. Collective."""
+        def told():
+            plan, reason = choose()
+            return plan.to_json(), reason
+
+        return replace(Plan.from_json(self._once(told)), microbatches=self.data.microbatches)
 
     def _network(self):
         """Return the network, measured or as it was kept. Collective."""
@@ -85,11 +90,9 @@ class Planning:
         def choose():
             chosen = choose_plan(self.variables, self._sample(), network, self.data.microbatches,
                                  allreduce=options.allreduce, balance=options.balance, **placing(options))
-            return chosen.plan.to_json(), describe(chosen)
+            return chosen.plan, describe(chosen)
 
-        plan, reason = self._once(choose)
-        self.reasons.append(reason)
-        return self._told(plan)
+        return self._plan_once(choose)
 
     def _of_architecture(self):
         """Return the plan of a named architecture. Collective."""
@@ -113,12 +116,10 @@ class Planning:
             with suppress(Exception, SystemExit):
                 sample = sample_of(self.model, CheckedData(self.data), self.options.seed, 1)
                 chosen, reasons = with_whole(plan, self.variables, sample)
-                return chosen.to_json(), describe_whole(reasons)
-            return plan.to_json(), None
+                return chosen, describe_whole(reasons)
+            return plan, None
 
-        chosen, reason = self._once(choose)
-        self.reasons.append(reason)
-        return self._told(chosen)
+        return self._plan_once(choose)
 
     def _allreduce(self) -> str:
         """Return the canonical algorithm that should be fastest for this model on this network. Collective.
@@ -133,18 +134,15 @@ class Planning:
         links = options.allreduce.partition(":")[2]
         device = None if links else comm.device_transport
         if device is not None and (len(comm.machines) == 1 or device.name == "nccl"):
-            algorithm, reason = between_gpus(comm.machines, microbatches)
-        else:
-            network = self._network() if len(comm.machines) > 1 else None
+            return self._once(lambda: between_gpus(comm.machines, microbatches))
+        network = self._network() if len(comm.machines) > 1 else None
 
-            def choose():
-                choice = choose_algorithm(microbatches, layout.size, np.dtype(layout.dtype).itemsize, comm.machines,
-                                          network, options.shared_memory, links)
-                return choice.algorithm, choice.reason
+        def choose():
+            choice = choose_algorithm(microbatches, layout.size, np.dtype(layout.dtype).itemsize, comm.machines,
+                                      network, options.shared_memory, links)
+            return choice.algorithm, choice.reason
 
-            algorithm, reason = self._once(choose)
-        self.reasons.append(reason)
-        return algorithm
+        return self._once(choose)
 
     def _balanced(self, plan):
         """Give partitions to owners by the popularity of their rows, if the options say so. Collective."""
@@ -153,17 +151,16 @@ class Planning:
 
         def place():
             pulls = self._sample().pulls_per_step(self.comm.machines, self.options.local_aggregation)
-            return plan.replaced(by_popularity(self.variables, plan.strategies, pulls, self.comm.size)).to_json()
+            return plan.replaced(by_popularity(self.variables, plan.strategies, pulls, self.comm.size)), None
 
-        return self._told(self._once(place))
+        return self._plan_once(place)
 
     def _on_mesh(self, plan):
         """Return the plan on the mesh that the options ask for. Collective."""
         text = self.options.mesh
         if text == AUTO:
             network = self._network()
-            text, reason = self._once(lambda: mesh_for(self.model, self.data, network))
-            self.reasons.append(reason)
+            text = self._once(lambda: mesh_for(self.model, self.data, network))
         return self.comm.together(lambda: with_mesh(plan, self.variables, text), (ValueError,))
 
     def _with_hot_rows(self, plan):
@@ -177,11 +174,9 @@ class Planning:
 
         def choose():
             chosen, forecasts = choose_hot_rows(plan, self.variables, self._sample(), network)
-            return chosen.to_json(), describe_hot(forecasts)
+            return chosen, describe_hot(forecasts)
 
-        chosen, reason = self._once(choose)
-        self.reasons.append(reason)
-        return self._balanced(self._told(chosen))  # partitions are of other rows now
+        return self._balanced(self._plan_once(choose))  # partitions are of other rows now
 
     def _check_hot(self, plan):
         """Raise ValueError if the plan was given, or sends no sparse variable to the server. Local."""

@@ -10,42 +10,36 @@ from functools import partial
 from kernels.arrays import aligned, read_only
 from refimpl.training.step.arriving import Arriving
 from refimpl.training.step.background import Background, Job
-from refimpl.training.step.sequential import ComingRows, ReadyGradients
+from refimpl.training.step.sequential import LeavingStep
 
 
-class OverlappedStep:
+class OverlappedStep(LeavingStep):
     """One step's exchanges beside its computation. Local to make; all ranks ``begin`` it and take its ``sums``.
 
     Meanwhile no other code on this rank may use the communicator. Arguments: see ``SequentialStep``.
     dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
-    keeps: whether ``formed`` will be asked for.
     """
 
-    keeps = False
-
     def __init__(self, parameters, needs, wanted, timeline, streams):
-        self.exchanges, self.exchange_of, self.timeline = parameters.exchanges, parameters.exchange_of, timeline
-        self.last, self.streams = max(needs, default=None), streams
-        self.gradients = ReadyGradients(self.exchange_of)
-        self.coming = ComingRows(parameters, needs, wanted)
+        super().__init__(parameters, needs, wanted, timeline)
+        self.streams, self.exchange_of = streams, parameters.exchange_of
         self.pulls = {(number, exchange): Job(partial(self._pull, exchange, number))
-                      for number in range(parameters.plan.pull_rounds) for exchange in reversed(self.exchanges)
+                      for number in range(parameters.plan.pull_rounds) for exchange in reversed(parameters.exchanges)
                       if not exchange.replicated}
-        self.pushes = {exchange: Job(partial(self._push, exchange), awaited=True) for exchange in self.exchanges}
+        self.pushes = {exchange: Job(partial(self._push, exchange), awaited=True) for exchange in parameters.exchanges}
         self.kept: list = []
-        self.sums_kept: list[dict] = []
         self.background = Background(parameters.comm, [*self.pulls.values(), *self.pushes.values()], timeline, streams)
         self.dense = self._dense()
 
     def begin(self):
         """Begin to pull, in the thread of its own. Collective."""
         if self.last is None:
-            self._release(self.exchanges)
+            self._leave_all(self.parameters.exchanges)
         self.background.start()
 
     def _dense(self):
-        values = {name: value for exchange in self.exchanges for name, value in exchange.dense().items()}
-        coming = {name for exchange in self.exchanges if not exchange.replicated for name in exchange.dense()}
+        values = {name: value for exchange in self.pushes for name, value in exchange.dense().items()}
+        coming = {name for exchange in self.pushes if not exchange.replicated for name in exchange.dense()}
 
         def look_up(name):
             if name in coming:
@@ -63,35 +57,6 @@ class OverlappedStep:
             return self.coming.rows(leaf, name)
 
         return Arriving(self.coming.names, look_up)
-
-    def ready(self, leaf: int, gradients):
-        """Take gradients that are ready before the others: an exchange takes its own when all are there. Local."""
-        full = self.gradients.take(leaf, gradients)
-        if leaf == self.last:
-            self._release(full)
-
-    def add(self, leaf: int, gradients):
-        """Add a microbatch's gradients, None if it has no examples. Leaves come in order. Local."""
-        if gradients is None:
-            for exchange in self.exchanges:
-                exchange.add(leaf, None)
-            if leaf == self.last:
-                self._release(self.exchanges)
-            return
-        self.ready(leaf, gradients)
-        self.gradients.end()
-
-    def formed(self) -> list[dict]:
-        """Return node -> name -> sum of each exchange, as it was when its gradients left. Local."""
-        return self.sums_kept
-
-    def put(self, leaf: int, node, sums):
-        """As ``SequentialStep.put``. Local."""
-        if node is not None:
-            for exchange in self.exchanges:
-                exchange.put(node, sums)
-        if leaf == self.last:
-            self._release(self.exchanges)
 
     def sums(self, error: BaseException | None):
         """Yield lists of this rank's parts of the sums (``ReducedGradient``), each when it is complete. Collective.
@@ -113,12 +78,9 @@ class OverlappedStep:
         self.streams.meet()
         self.kept, self.pulls, self.pushes, self.dense = [], {}, {}, {}  # which hold each other
 
-    def _release(self, exchanges):
-        for exchange in exchanges:
-            if self.keeps:
-                self.sums_kept.append(exchange.formed())
-            self.kept += exchange.held()  # computed here, and read there
-            self.pushes[exchange].release(self.streams.mark())
+    def _leave(self, exchange):
+        self.kept += exchange.held()  # computed here, and read there
+        self.pushes[exchange].release(self.streams.mark())
 
     def _pull(self, exchange, number):
         with self.timeline.phase("pull"):

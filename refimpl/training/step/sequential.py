@@ -39,14 +39,6 @@ class SequentialStep:
         for exchange in self.parameters.exchanges:
             exchange.add(leaf, gradients)
 
-    def add_some(self, leaf: int, gradients, names):
-        """Add a microbatch's gradients of some variables, which travel with no others; None: it has no examples. Local.
-
-        names: of these variables.  Leaves of each come in order.
-        """
-        for exchange in dict.fromkeys(self.parameters.exchange_of[name] for name in names):
-            exchange.add(leaf, gradients)
-
     def formed(self) -> list[dict]:
         """Return node -> name -> sum of each exchange: what this rank has added up for others. Local."""
         return [exchange.formed() for exchange in self.parameters.exchanges]
@@ -75,6 +67,47 @@ class SequentialStep:
 
     def end(self):
         """Do nothing: no stream waits for another. Local."""
+
+
+class LeavingStep(SequentialStep):
+    """A step whose sums begin early: of an exchange as soon as all its gradients of the last microbatch are there.
+
+    _leave(exchange): begins to sum what an exchange has, which is all, or all that there will be.  See SequentialStep.
+    """
+
+    def __init__(self, parameters, needs, wanted, timeline):
+        super().__init__(parameters, needs, wanted, timeline)
+        self.last, self.gradients, self.sums_kept = max(needs, default=None), ReadyGradients(parameters.exchange_of), []
+
+    def ready(self, leaf: int, gradients):
+        """Take gradients that are ready before the others: an exchange takes its own when all are there."""
+        self._go_on(leaf, self.gradients.take(leaf, gradients))
+
+    def add(self, leaf, gradients):
+        if gradients is None:
+            super().add(leaf, None)
+            self._go_on(leaf, self.parameters.exchanges)
+        else:
+            self.ready(leaf, gradients)
+            self.gradients.end()
+
+    def put(self, leaf, node, sums):
+        super().put(leaf, node, sums)
+        self._go_on(leaf, self.parameters.exchanges)
+
+    def formed(self):
+        return self.sums_kept
+
+    def _leave_all(self, exchanges):
+        """Let the sums of these exchanges begin."""
+        for exchange in exchanges:
+            if self.keeps:
+                self.sums_kept.append(exchange.formed())
+            self._leave(exchange)
+
+    def _go_on(self, leaf, exchanges):
+        """Let the sums begin whose last microbatch this is."""
+        self._leave_all(exchanges if leaf == self.last else ())
 
 
 class ReadyGradients:

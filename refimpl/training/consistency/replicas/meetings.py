@@ -6,7 +6,8 @@
     Local                                  x = Σ n_i x_i / V, after E     x, after the last step, too
 
 x: all values of this rank's replica, (w,), changed in place.  n_i of V: microbatches.  others: the other replicas, see
-``run.Others``. Nothing here knows how they are reached. What a step sends: ``bytes_between``.
+``run.Others``. Nothing here knows how they are reached. Where replicas are added up (``sums``) an allreduce sends 2 w
+(N - 1) / N values out of each rank; where two meet, each sends w.
 """
 
 from dataclasses import dataclass
@@ -14,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.gradients import Layout
 from refimpl.plain.consistencies import DECENTRALISED
 from refimpl.plain.decentralised import BETA, partner
-from refimpl.strategies.allreduce import allreduce_bytes
 
 
 @dataclass
@@ -126,20 +125,3 @@ def meeting(text: str, ranks: int, steps: int) -> Meeting:
         raise ValueError(f"consistency {text}: in {steps} steps the replicas would never move the centre, "
                          f"which is the result: give a PERIOD of at most {steps}")
     return MEETINGS[name](ranks, steps, int(number))
-
-
-def bytes_between(rule: Meeting, layout: Layout, schedule, number: int) -> dict:
-    """Return {(phase, variable, kind): B} of step ``number``, B[i, j] bytes from rank i to j: (N, N) int64. Local.
-
-    An allreduce of all w bytes, 2 w (N - 1) / N out of each rank, where replicas are added up; w where two meet. With
-    the last step goes what the answer costs.  layout: of all variables.  schedule: for one node a rank.
-    """
-    found = dict(allreduce_bytes(layout, schedule)) if rule.sums(number) else {}
-    met = np.zeros((rule.ranks, rule.ranks), np.int64)
-    for rank in range(rule.ranks):
-        met[rank, rule.partner(rank, number)] = 1
-    np.fill_diagonal(met, 0)
-    if met.any():
-        for name, elements in layout.overlaps(0, layout.size).items():
-            found["gossip", name, "dense"] = met * elements * np.dtype(layout.dtype).itemsize
-    return found

@@ -17,10 +17,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from refimpl.json_file import check_plain, read_json
-from refimpl.plain.consistencies import consistency
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.plan.validate import read_plan
-from refimpl.plan.without_barriers.clock import BarePush
+from refimpl.training.consistency.served.owner import Owner
 from refimpl.training.options import Options
 from refimpl.training.run.files import appears_whole
 
@@ -83,28 +82,9 @@ def read_record(directory: Path) -> Record:
     return record
 
 
-class OwnerClocks:
-    """What a consistency looks at of an owner, who keeps nothing else. Local."""
-
-    def __init__(self, text: str, workers: int, steps: int):
-        self.consistency = consistency(text, workers, steps)
-        self.clocks, self.seen, self.version = [0] * workers, [-1] * workers, 0
-        self.pulls, self.pulled = [0] * workers, set()
-
-    def pull(self, worker):
-        """Answer a pull. Returns whether the training is over for the worker."""
-        self.pulls[worker] += 1
-        self.seen[worker] = self.version
-        self.pulled.add(worker)
-        return self.consistency.over(self, worker)
-
-    def push(self, worker):
-        """Take a push, and count the updates that it brings about."""
-        push = BarePush(worker, self.clocks[worker], self.seen[worker])
-        self.pulled.discard(worker)
-        self.clocks[worker] += 1
-        for _ in self.consistency.arrived(self, push):
-            self.version += 1
+def bare_owner(text: str, workers: int, steps: int) -> Owner:
+    """Return an owner that keeps no variable: of it only what a consistency, ``text``, looks at changes. Local."""
+    return Owner({}, workers, Options(consistency=text, steps=steps))
 
 
 def check_possible(record: Record, text: str, steps: int):
@@ -113,7 +93,7 @@ def check_possible(record: Record, text: str, steps: int):
     So a replay never waits for what cannot come.
     """
     workers = len(record.entries)
-    owners, at = [OwnerClocks(text, workers, steps) for _ in range(workers)], [0] * workers
+    owners, at = [bare_owner(text, workers, steps) for _ in range(workers)], [0] * workers
     overs = [[False] * workers for _ in range(workers)]  # by worker, by owner: what it heard last
     stuck, moved = "", True
     while moved:
@@ -125,9 +105,10 @@ def check_possible(record: Record, text: str, steps: int):
                     stuck = stuck or f"owner {number}, entry {at[number]}: {lacks}"
                     break
                 if worker in owner.pulled:
-                    owner.push(worker)
+                    owner.push(worker, {})
                 else:
-                    overs[worker][number] = owner.pull(worker)
+                    overs[worker][number] = owner.over(worker)
+                    owner.pull(worker, {})
                 at[number], moved = at[number] + 1, True
     if stuck:
         raise ValueError(f"the record is of no training {text} of {steps} steps: {stuck}; record it again")
@@ -140,15 +121,15 @@ def _lacks(worker, owner, owners, overs, text) -> str:
     """Return why an owner cannot do its next entry, of this worker; "" if it can."""
     if not 0 <= worker < len(owners):
         return f"there is no worker {worker}, only {len(owners)}"
-    complete = min(one.pulls[worker] for one in owners)  # steps of which it has all values
-    if complete == max(one.pulls[worker] for one in owners) and all(overs[worker]):
+    pulls = [one.clocks[worker] + (worker in one.pulled) for one in owners]
+    mine, complete = owner.clocks[worker] + (worker in owner.pulled), min(pulls)  # steps of which it has all values
+    if complete == max(pulls) and all(overs[worker]):
         return f"worker {worker} had done"
     if worker in owner.pulled:
-        return "" if complete == owner.pulls[worker] else f"worker {worker} pushes before all owners have answered it"
-    if complete < owner.pulls[worker]:
+        return "" if complete == mine else f"worker {worker} pushes before all owners have answered it"
+    if complete < mine:
         return f"worker {worker} pulls before all owners have answered its pull before"
-    ready = owner.consistency.over(owner, worker) or owner.consistency.answers(owner, worker)
-    return "" if ready else f"worker {worker} pulls, but {text} lets it wait"
+    return "" if owner.answers(worker) else f"worker {worker} pulls, but {text} lets it wait"
 
 
 @dataclass(frozen=True)
