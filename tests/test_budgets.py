@@ -29,12 +29,12 @@ BUDGETS = {
     "refimpl/plain": 4694,
     "refimpl/plan": 2992,
     "refimpl/server": 836,
-    "refimpl/strategies": 1728,
+    "refimpl/strategies": 1727,
     "refimpl/svm": 164,
     "refimpl/torch": 1971,
     "refimpl/training": 8079,
-    "refimpl/transport": 3985,
-    "tests": 46236,
+    "refimpl/transport": 3967,
+    "tests": 46159,
 }
 
 

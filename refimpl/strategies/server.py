@@ -13,7 +13,7 @@ from kernels import array_module, take_rows
 from refimpl.gradients import RowTree
 from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.strategy import Owners, Strategy
-from refimpl.server import SCHEMES, Holding, Partitioning, Shard
+from refimpl.server import Holding, Partitioning, Shard
 from refimpl.server.local_aggregation import LocalAggregation
 from refimpl.server.partition import moves_of, row_bytes
 from refimpl.server.rounds import partitions_a_round
@@ -57,8 +57,7 @@ class ServedRows(Strategy):
             raise ValueError("owners []; on the server a sparse variable has at least one owner, the rank of each "
                              "partition")
         super().check(variable, ranks)
-        if self.scheme not in SCHEMES:
-            raise ValueError(f"no partition scheme {self.scheme!r}; there are {', '.join(SCHEMES)}")
+        self.partitioning(variable, ranks)  # refuses an unknown scheme
 
     def loads(self, variable, ranks, popularity=None):
         rows = map(self.partitioning(variable, ranks).rows_of_partition, range(len(self.owners)))

@@ -47,13 +47,9 @@ class Ledger:
         return sum(n for key, n in getattr(self, direction).items()
                    if all(key[AXES[k]] == v for k, v in wanted.items()))
 
-    def by(self, *axes, direction: str = "sent") -> dict:
-        """Return nested totals, e.g. by("phase", "kind") -> {phase: {kind: bytes}}."""
-        result: dict = {}
-        for key, count in sorted(getattr(self, direction).items()):
-            level = result
-            for axis in axes[:-1]:
-                level = level.setdefault(key[AXES[axis]], {})
-            last = key[AXES[axes[-1]]]
-            level[last] = level.get(last, 0) + count
+    def by(self, axis: str) -> dict[str, int]:
+        """Return the bytes sent by "phase", by "variable" or by "kind"."""
+        result: dict[str, int] = {}
+        for key, count in sorted(self.sent.items()):
+            result[key[AXES[axis]]] = result.get(key[AXES[axis]], 0) + count
         return result

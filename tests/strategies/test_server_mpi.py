@@ -11,7 +11,7 @@ from kernels import RowGradient
 from models import Uniform, Variable
 from refimpl.plan import Placement, Plan
 from refimpl.server import Partitioning
-from refimpl.strategies import ReduceScatter, ServedDense, ServedRows, blocks
+from refimpl.strategies import Columns, ReduceScatter, ServedDense, ServedRows, blocks
 from refimpl.strategies.blocks import assembled
 from refimpl.transport import Communicator
 
@@ -21,40 +21,39 @@ ROWS = 29
 TABLES = [Variable("wide", (ROWS, 5), sparse=True, initial=Uniform(1.0), dtype="float64"),
           Variable("thin", (ROWS, 1), sparse=True, initial=Uniform(1.0), dtype="float64"),
           Variable("none", (0, 3), sparse=True, dtype="float64")]
+CUT = [Variable("fc.weight", (12, 3), initial=Uniform(1.0)), Variable("fc.bias", (12,))]
 DENSE = [Variable("a", (3, 4), initial=Uniform(1.0), dtype="float64"), Variable("empty", (0, 2), dtype="float64"),
          Variable("b", (7,), initial=Uniform(1.0), dtype="float64")]
 
 
-def made(comm, variables, strategies):
+def made(comm, variables, strategies, mesh=()):
     """Return the exchange of variables whose strategies are of one kind."""
     placed, communicator = list(zip(variables, strategies)), Communicator.of(comm)
     plan = Plan("ps", comm.size, comm.size, "direct", tuple(Placement(v.name, s) for v, s in placed),
-                communicator.machines)
+                communicator.machines, mesh=mesh)
     return type(strategies[0]).exchange(placed, plan, communicator, 1, np, True)
 
 
-def collected(exchange, variable, everyone):
-    takers = range(exchange.comm.size) if everyone else [0]
-    return assembled(exchange.blocks(variable.name, None, takers, "collect"), variable)
-
-
 @pytest.mark.parametrize("everyone", [False, True])
-@pytest.mark.parametrize("kind", ["contiguous", "interleaved", "dense server", "reduce-scatter"])
+@pytest.mark.parametrize("kind", ["contiguous", "interleaved", "dense server", "reduce-scatter", "columns"])
 @pytest.mark.parametrize("block", [60, blocks.BLOCK])
 def test_variables_are_placed_and_collected(comm, kind, everyone, block, monkeypatch):
     """In blocks of a few rows, or all at once."""
     monkeypatch.setattr(blocks, "BLOCK", block)
-    variables, strategies = DENSE, [ReduceScatter()] * len(DENSE)
-    if kind == "dense server":
+    variables, strategies, mesh = DENSE, [ReduceScatter()] * len(DENSE), ()
+    if kind == "columns":
+        members = comm.size if block == 60 else 2 - comm.size % 2
+        variables, strategies, mesh = CUT, [Columns(members)] * 2, (comm.size // members, members)
+    elif kind == "dense server":
         strategies = [ServedDense((owner,)) for owner in (comm.size - 1, 0, 0)]
     elif kind != "reduce-scatter":
         variables = TABLES
         strategies = [ServedRows(Partitioning.round_robin(v.shape[0], 4, comm.size).owners, kind) for v in TABLES]
-    exchange = made(comm, variables, strategies)
+    exchange = made(comm, variables, strategies, mesh)
     for v in variables:
-        given = np.arange(v.size, dtype=float).reshape(v.shape)
+        given = np.arange(v.size, dtype=v.dtype).reshape(v.shape)
         for expected in (v.initial_value(1), given):
-            whole = collected(exchange, v, everyone)
+            whole = assembled(exchange.blocks(v.name, None, range(comm.size if everyone else 1), "collect"), v)
             assert np.array_equal(whole, expected) if everyone or comm.rank == 0 else whole is None
             exchange.place(v.name, None, lambda rows, given=given: given[
                 ... if rows is None else slice(rows.start, rows.stop, rows.step)])

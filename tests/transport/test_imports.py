@@ -43,14 +43,6 @@ def test_mpi4py_is_imported_in_transport_and_plain_only():
     assert {name for name in found if not name.startswith(MAY_KNOW_MPI)} <= RACE_MPI
 
 
-def test_transport_imports_only_the_rooms_below_it():
-    below = ("refimpl.transport", "refimpl.gradients", "refimpl.plain", "refimpl.handed_on")
-    for path in FILES:
-        if str(path).startswith("refimpl/transport/"):
-            wrong = [name for name in modules(path) if name.startswith("refimpl") and not name.startswith(below)]
-            assert not wrong, path
-
-
 def calls(path):
     """Yield (function, name of the method, whether on something's ``mpi``) for each method call in a file."""
     def walk(node, function):

@@ -116,11 +116,12 @@ def test_signals_are_handed_on():
     assert job.returncode == 0 and "heard" in job.stdout
 
 
-def test_who_was_started_by_no_launcher_has_none():
-    code = "import os; from refimpl.transport.job.supervisor import supervised; print(supervised(os.getppid))"
+def test_who_was_started_by_no_launcher_has_none_and_is_no_rank():
+    code = ("import os, sys; from refimpl.transport.job import end_job, supervisor; "
+            "print(supervisor.supervised(os.getppid), end_job(5), 'mpi4py' in sys.modules)")
     alone = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                            env={**os.environ, "PYTHONPATH": ROOT})
-    assert int(alone.stdout) == os.getpid(), alone.stderr
+    assert alone.stdout.split() == [str(os.getpid()), "5", "False"], alone.stderr
 
 
 LAUNCHER = """

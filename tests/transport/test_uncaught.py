@@ -1,4 +1,6 @@
-"""An error that a user's own program does not catch: its lines once, one line on each other rank, and all ranks end."""
+"""The end of a job: of all its ranks at once; after an error that a program does not catch, its lines told once."""
+
+import time
 
 import pytest
 
@@ -62,3 +64,10 @@ def test_any_error_of_one_rank_ends_those_that_wait_for_it(tmp_path):
                                       "comm.meet()\n")
     job = launch(2, [str(tmp_path / "mine.py")], timeout=100, capture=True)
     assert job.returncode not in (0, None) and job.stderr.count("ZeroDivisionError") == 1
+
+
+def test_a_rank_that_ends_the_job_ends_those_that_sleep():
+    program = ("import time; from refimpl.transport.job import all_ranks, end_job; comm = all_ranks(); "
+               "comm.Barrier(); comm.rank == 1 and end_job(7); time.sleep(60)")
+    begin = time.monotonic()
+    assert launch(2, ["-c", program], timeout=50, capture=True).returncode == 7 and time.monotonic() - begin < 40

@@ -21,11 +21,11 @@ LOOK_SECONDS = 0.2
 class Flushes:
     """Flush a window under a watch. Local to make and to close.
 
-    waiter: has the time-out, after which this process ends.  waited: seconds in flushes.
+    waiter: has the time-out, after which this process ends.
     """
 
     def __init__(self, window, waiter: Waiter):
-        self.window, self.waiter, self.waited = window, waiter, 0.0
+        self.window, self.waiter = window, waiter
         self._now: tuple | None = None
         self._closed = threading.Event()
         self._watch = threading.Thread(target=self._look, daemon=True)
@@ -33,10 +33,9 @@ class Flushes:
 
     def flush(self, rank: int, slot: str):
         """Return when all that was put is in the memory of a rank. slot: named if that rank does not let it in."""
-        self._now = begin, _, _ = time.perf_counter(), rank, slot
+        self._now = time.perf_counter(), rank, slot
         self.window.Flush(rank)
         self._now = None
-        self.waited += time.perf_counter() - begin
 
     def _look(self):
         while not self._closed.wait(LOOK_SECONDS):

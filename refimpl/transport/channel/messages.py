@@ -111,7 +111,7 @@ class ChannelMessages:
                         self.copied += form(parts, tensor)
                 channel.counts[name] = number = following(number)
                 channel.tell(name, tensor, number)
-                channel.sent[name] += len(tensor) + channel.beside[1]
+                channel.sent[name] += len(tensor) + channel.overhead[0] + channel.length
             if not queue and name not in self.lent:
                 del self.leaving[name]
         return moved

@@ -19,7 +19,7 @@ AWAKE = 20
 """How many times as often as other waits to look before the core is offered: the other side works in Python, which
 takes microseconds. To be woken takes longer."""
 _CREDIT = LINE // 8
-_LENGTH = 2  # the word of a slot that says how many rows a bounded tensor has
+_LENGTH = 2  # the word of a slot that says how many rows the tensor has
 
 
 class _Place(NamedTuple):
@@ -29,7 +29,6 @@ class _Place(NamedTuple):
     credit: int
     words: memoryview
     array: np.ndarray
-    bounded: bool
 
 
 class SharedChannel(Channel):
@@ -54,15 +53,14 @@ class SharedChannel(Channel):
             words[0] = words[_CREDIT] = self.first
             elements = self.window.array(offset + 2 * LINE, int(np.prod(slot.shape)), slot.dtype)
             place = self.window.address + offset
-            self.places[slot.name] = _Place(place, place + LINE, words, elements.reshape(slot.shape),
-                                           slot.bounded)
+            self.places[slot.name] = _Place(place, place + LINE, words, elements.reshape(slot.shape))
             offset += 2 * LINE + aligned(slot.nbytes)
 
     def put_signal(self, name, array):
         """See ``Channel``. Where nothing stands in the way, in one Python frame: a frame costs more than 8 bytes do."""
         place, number = self.places[name], self.counts[name]
         if (place.words[_CREDIT] != number or number == LAST or array.shape != place.array.shape
-                or array.dtype is not place.array.dtype or place.bounded):
+                or array.dtype is not place.array.dtype):
             return super().put_signal(name, array)
         place.array[...] = array
         self.counts[name] = number = number + 1
@@ -72,8 +70,6 @@ class SharedChannel(Channel):
     def wait_signal(self, name):
         """See ``Channel``. In one Python frame, as ``put_signal``."""
         place = self.places[name]
-        if place.bounded:
-            return super().wait_signal(name)
         self.counts[name] = number = following(self.counts[name])
         if not wait_for_number(place.signal, number, self.looks, LOOK_AFTER):
             self._wait(self.has_come, name, number, self.slots[name].writer, "to be written")
@@ -105,8 +101,7 @@ class SharedChannel(Channel):
 
     def tell(self, name, tensor, number):
         place = self.places[name]
-        if place.bounded:
-            place.words[_LENGTH] = len(tensor)
+        place.words[_LENGTH] = len(tensor)
         raise_flag(place.signal, number)
 
     def give_back(self, name, number):

@@ -57,7 +57,6 @@ class Channel:
         self.comm, self.slots, self.first = comm, {slot.name: slot for slot in slots}, first
         self.counts = dict.fromkeys(self.slots, first)
         self.sent = dict.fromkeys(self.slots, 0)
-        self.beside = self.overhead[0], self.overhead[0] + self.length
 
     @classmethod
     def open(cls, comm: Communicator, slots: list[TensorSlot], first: int = 0) -> "Channel":
@@ -83,25 +82,19 @@ class Channel:
                                  f"of the ranks 0 to {self.comm.size - 1}")
 
     def put_signal(self, name: str, array):
-        """Write a tensor into a slot of which this rank is the writer, and tell the reader.
+        """Write a tensor into a slot of which this rank is the writer, one that is not bounded, and tell the reader.
 
         Returns when ``array`` may be written again. A tensor that does not fit stops all ranks that wait (Aborted).
         """
         slot, number = self.slots[name], self.counts[name]
         if array.shape != slot.shape or array.dtype != slot.dtype:
-            self._must_fit(slot, array)
+            self.comm.stop(ValueError(f"slot {name} has room for {slot.shape} {slot.dtype}; the tensor is "
+                                      f"{array.shape} {array.dtype}: plan a slot of that size"))
         if not self.is_free(name, number):
             self._wait(self.is_free, name, number, slot.reader, "to be read")
         self.counts[name] = number = following(number)
         self.write(name, array, number)
-        self.sent[name] += array.nbytes + self.beside[slot.bounded]
-
-    def _must_fit(self, slot, array):
-        if not slot.bounded or array.dtype != slot.dtype or array.shape[1:] != slot.shape[1:] \
-                or len(array) > slot.shape[0]:
-            self.comm.stop(ValueError(
-                f"slot {slot.name} has room for {'at most ' * slot.bounded}{slot.shape} {slot.dtype}; the tensor is "
-                f"{array.shape} {array.dtype}: plan a slot of that size"))
+        self.sent[name] += array.nbytes + self.overhead[0]
 
     def wait_signal(self, name: str):
         """Wait for the next tensor in a slot of which this rank is the reader; return a view of the slot.
@@ -137,9 +130,8 @@ class Channel:
 
     def write(self, name: str, array, number: int):
         """Write tensor ``number`` into the slot, then the signal."""
-        space = self.space(name)[:len(array)]
-        space[...] = array
-        self.tell(name, space, number)
+        self.space(name)[...] = array
+        self.tell(name, self.space(name), number)
 
     def tell(self, name: str, tensor, number: int):
         """Raise the signal of tensor ``number``, the first rows of ``space``; by rma, of any memory."""
