@@ -1,5 +1,6 @@
-"""Initial values that a framework's model has itself: those of its own arrays."""
+"""Initial values that a framework's model has itself: those of its own arrays; and a digest of what is not trained."""
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,8 +9,8 @@ from typing import Any
 class GivenValues:
     """The values of an array of the user's model at the beginning of a training.
 
-    constants: the first digits of the SHA-256 of what the model has and does not train. Ranks compare the descriptions
-    of initial values, and so detect models that differ in parts that are not trained.
+    constants: see ``digest_of``. Ranks compare the descriptions of initial values, and so detect models that differ in
+    parts that are not trained.
     array: a NumPy array, or a tensor of PyTorch, which is read when a training begins.
     """
 
@@ -20,3 +21,15 @@ class GivenValues:
         """Return elements ``start`` to ``start + count - 1``: (count,), on the host. Local."""
         found = self.array.reshape(-1)[start:start + count]
         return found.numpy(force=True) if hasattr(found, "numpy") else found
+
+
+def digest_of(constants) -> str:
+    """Return the first digits of the SHA-256 of what a model does not train, "none" if there is nothing. Local.
+
+    constants: ("name dtype shape", its bytes, or an array of them) of each, in an order that all ranks have.
+    """
+    digest, count = hashlib.sha256(), 0
+    for count, (what, content) in enumerate(constants, 1):
+        digest.update(f"{what}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16] if count else "none"

@@ -17,6 +17,7 @@ class Microbatch(NamedTuple):
 
     state: name -> array, carried from step to step within an epoch; a loss that returns (sum, state) replaces it.
     key: a ``jax.random`` key of (seed, step, microbatch); None: nothing is dropped or drawn, as in evaluation.
+    metrics: the loss may put numbers here, sums over the examples: those that the model's ``metrics`` names.
     """
 
     inputs: Any
@@ -24,6 +25,7 @@ class Microbatch(NamedTuple):
     weights: Any
     state: dict[str, Any]
     key: Any
+    metrics: Any = None
 
     @property
     def training(self) -> bool:
@@ -67,8 +69,9 @@ def given(batch, draws: bool) -> Microbatch:
 
 
 def with_key(batch: Microbatch) -> Microbatch:
-    """Return a microbatch with a JAX key instead of its two numbers. Local."""
-    return batch if batch.key is None else batch._replace(key=jax.random.wrap_key_data(batch.key, impl="threefry2x32"))
+    """Return a microbatch with a JAX key instead of its two numbers, and room for metrics. Local."""
+    key = None if batch.key is None else jax.random.wrap_key_data(batch.key, impl="threefry2x32")
+    return batch._replace(key=key, metrics={})
 
 
 def _check(leaf):

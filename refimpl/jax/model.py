@@ -37,11 +37,13 @@ class JaxModel:
     initial: name -> ``Uniform``, ``Constant``, ...: initial values. By default they are the values of the tree.
     evaluate: evaluate(params, batch) -> {"loss": sum, "count": n[, "correct": k]}, or (that, state); None: the loss.
     In evaluation tables are whole, and there is no key.
+    metrics: an attribute to set, names of what the loss puts into ``batch.metrics``.
     Raises ValueError, which names what cannot be trained here, and the remedy (docs/jax.md).
     """
 
     remedy = "Layers take whole arrays: leave it out of rows={...}, so that it is a dense variable, or look it up in " \
              "the loss. Tables of flax and equinox: LinenModel, NnxModel, EquinoxModel"
+    metrics: tuple | list = ()
 
     def __init__(self, loss, parameters, *, rows=None, initial=None, evaluate=None):
         leaves, structure = named(parameters)
@@ -88,7 +90,7 @@ class JaxModel:
         if looking:
             self._look(floats, fixed, ids, batch, arguments)
         with self._explained():
-            (loss, (state, moved)), (by_name, by_row, misses) = self.gradient(*arguments)
+            (loss, (state, moved, told)), (by_name, by_row, misses) = self.gradient(*arguments)
         for name, count in misses.items():
             if count:
                 raise ValueError(f"{name} is asked for {int(count)} rows that were not declared, or are none: say "
@@ -102,6 +104,7 @@ class JaxModel:
         share = examples_in(batch) / batch.normaliser
         for name in self.parts.moving:
             gradients[name] = np.asarray(moved.get(name, dense[name]), dense[name].dtype) * share
+        batch.metrics = {name: float(value) / batch.normaliser for name, value in told.items()}
         _carry_on(batch, state)
         return float(loss), gradients
 
@@ -113,7 +116,7 @@ class JaxModel:
         names = self.parts.tables
         values = self._floats(dense, {name: _on_cpu(tables[name]) for name in names}), self._fixed(dense)
         with self._explained():
-            found, (state, _) = self.evaluation(*to_jax((*values, dict.fromkeys(names), given(batch, False))))
+            found, (state, *_) = self.evaluation(*to_jax((*values, dict.fromkeys(names), given(batch, False))))
         _carry_on(batch, state)
         if self.counts:
             return {name: float(value) for name, value in found.items()} if isinstance(found, dict) else found
@@ -153,19 +156,20 @@ class JaxModel:
         return result, state, {}
 
     def _on_tree(self, function):
-        """Return function(tree, batch) as a function of arrays by name, which returns (result, (state, changed))."""
+        """Return function(tree, batch) as one of arrays by name, returning (result, (state, changed, metrics))."""
 
         def call(floats, fixed, ids, batch):
             dense, values, misses = floats
             tables = {name: PulledRows(name, self.shapes[name], ids[name], values[name], misses[name])
                       for name in values}
-            result, *more = self._called(function, self.parts.tree(dense | tables | fixed), with_key(batch))
-            return result, tuple(more)
+            one = with_key(batch)
+            result, *more = self._called(function, self.parts.tree(dense | tables | fixed), one)
+            return result, (*more, one.metrics)
 
         return call
 
     def _share_of(self, loss):
-        """Return the loss as a function of arrays by name that returns (loss / normaliser, (state, changed))."""
+        """Return the loss as a function of arrays by name, returning (loss / normaliser, (state, changed, metrics))."""
         call = self._on_tree(loss)
 
         def share(floats, fixed, ids, batch, normaliser=1.0):

@@ -8,8 +8,7 @@ import jax
 import numpy as np
 
 from models import Variable
-from models.frameworks.digest import digest_of
-from models.frameworks.initial import GivenValues
+from models.frameworks.initial import GivenValues, digest_of
 from refimpl.jax.arrays import WIDE, to_jax
 
 

@@ -20,7 +20,7 @@ Read them in this order:
     bags           the row gradients of look-ups that are pooled
     worker, optimizers, clipping, hybrid     a whole training     optimizers_elsewhere   of other frameworks
     checkpoint     a training resumes on any other number of ranks
-    layerwise      large batches: LARS, LAMB, and momentum while the learning rate rises
+    layerwise      large batches: LARS and LAMB
     search         the number of partitions into which a table on the server is cut
     agreement      all ranks go on, or all stop with the same message; no rank waits for ever
     survive        ranks die; the others go on without them and end with the same bits

@@ -1,4 +1,4 @@
-"""Large batches: each variable moves in proportion to its own norm. And momentum while the learning rate rises.
+"""Large batches: each variable moves in proportion to its own norm.
 
     LARS   ratio = trust ‖w‖ / (‖g‖ + decay ‖w‖);      v = mu v + ratio (g + decay w);      w -= rate v
     LAMB   u = m / (sqrt(v) + epsilon) + decay w;      ratio = ‖w‖ / ‖u‖;                   w -= rate ratio u
@@ -100,23 +100,6 @@ class Layerwise(Optimizer):
         return math.sqrt(exact_sum(self.messages, sum_of_squares_per_row(rows)))
 
 
-class RateInside(Momentum):
-    """v = mu v (rate / the last rate) + rate g;  w -= v.  corrected: False leaves out the factor in brackets."""
-
-    def __init__(self, mu, corrected):
-        super().__init__(mu)
-        self.corrected, self.last = corrected, None
-
-    def velocity(self, v, g, rate):
-        """Return the new velocity, in which gradients are already multiplied by the rate."""
-        risen, self.last = rate / self.last if self.corrected and self.last else 1.0, rate
-        return self.mu * v * risen + rate * g
-
-    def step(self, v, g, rate):
-        """Return what is subtracted."""
-        return v
-
-
 class LargeBatches(Hybrid):
     """A ``Hybrid`` whose optimizer is LARS or LAMB. All ranks have the same replicas, and rank 0 counts them."""
 
@@ -129,7 +112,7 @@ class LargeBatches(Hybrid):
 
 
 def main(comm=MPI.COMM_WORLD):
-    """Train as ``refimpl train lm --steps 3 --optimizer ...`` does; compare kinds of momentum as the rate rises."""
+    """Train as ``refimpl train lm --steps 3 --optimizer ...`` does."""
     messages = Messages(comm)
     for name in LAYERWISE:
         recipe, chosen = recipe_of("lm", {"rate_steps": 3, "optimizer": name})
@@ -137,12 +120,6 @@ def main(comm=MPI.COMM_WORLD):
         for _ in range(3):
             training.step()
         messages.tell(f"lm by {name}: parameters sha256 {training.sha256()}")
-    kinds = {"outside": Momentum(0.5), "inside": RateInside(0.5, True), "stale": RateInside(0.5, False)}
-    for name, rule in kinds.items():
-        w, state = np.ones(1), rule.state(np.ones(1))
-        for t, rate in enumerate((0.125, 0.25, 0.5, 1.0)):  # powers of two: both orders round alike
-            rule.update(w, state, np.full(1, 0.25), rate, t)
-        messages.tell(f"the rate {name:7}: w = {w[0]}")
 
 
 if __name__ == "__main__":

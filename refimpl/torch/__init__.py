@@ -14,10 +14,10 @@ from models.frameworks.installed import require_installed
 require_installed("torch", "PyTorch")
 
 from refimpl.torch.data import TorchData, TorchStream
-from refimpl.torch.initial import Normal
 from refimpl.torch.model import TorchModel
 from refimpl.torch.tensors import Microbatch
 from refimpl.torch.trainer import TorchTrainer
+from refimpl.torch.variables import Normal
 
 Trainer = TorchTrainer
 

@@ -9,14 +9,15 @@
 from pathlib import Path
 
 import torch
+from torch.nn.modules.loss import _Loss
 
 from kernels import array_module
 from models.frameworks.declared import declared
+from models.frameworks.mean import WORDS, is_mean
 from models.frameworks.trees import examples_in
 from refimpl.torch.alone import refuse_other
 from refimpl.torch.bound import Bound, Unchanged, evaluating, own_statistics, statistics_of
 from refimpl.torch.leaving import leaving
-from refimpl.torch.mean import refuse_mean
 from refimpl.torch.memory import refuse_shared
 from refimpl.torch.parts import parts_of
 from refimpl.torch.record import Recorder
@@ -234,14 +235,23 @@ class TorchModel:
                              "on parameters and batch alone")
 
     def _refuse_mean(self, dense, needed, rows, batch, device):
-        """Raise ValueError if the loss is a mean. It is checked once."""
+        """Raise ValueError if the loss is a mean over examples. It is checked once.
+
+        If the number of examples cannot be changed (bags by offset, states of a fixed size), loss modules with
+        reduction="mean" are refused.
+        """
         def total(one):
             tables = {name: self._pulled(name, needed, rows, device) for name in self.parts.sparse}
             with repeatable(0, device), evaluating(self.module), torch.no_grad():
                 values = self.bound.constants(device) | self._running(dense)
                 return float(_checked(self.bound.call(on_device(one, device), device, values, tables)))
 
-        refuse_mean(total, self.module, batch)
+        verdict, remedy = is_mean(total, batch), f'{WORDS}reduction="sum", or .sum() in place of .mean()'
+        if verdict:
+            raise ValueError(remedy)
+        for name, part in self.module.named_modules() if verdict is None else ():
+            if isinstance(part, _Loss) and part.reduction == "mean":
+                raise ValueError(f"{name or type(part).__name__} has reduction={part.reduction!r}: {remedy}")
         self.is_sum = True
 
 

@@ -1,12 +1,34 @@
 """A module's parameters and running statistics as variables, with their initial values."""
 
+import math
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 
+from kernels.random import uniform
 from models import Constant, Variable
-from models.frameworks.digest import digest_of
-from models.frameworks.initial import GivenValues
-from refimpl.torch.initial import Normal
+from models.frameworks.initial import GivenValues, digest_of
 from refimpl.torch.parts import STATISTICS
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Element i starts at deviation * sqrt(-2 log(1 - u_2i)) cos(2 pi u_2i+1), u uniform in [0, 1) (Box, Muller 1958).
+
+    zeros: (first, end) of elements that start at 0: a padding row.
+    """
+
+    deviation: float = 1.0
+    zeros: tuple[int, int] = (0, 0)
+
+    def elements(self, key, start, count):
+        """Return elements ``start`` to ``start + count - 1`` of random sequence ``key``: (count,) float64. Local."""
+        radius, angle = np.ascontiguousarray(uniform(key, 2 * count, 2 * start).reshape(count, 2).T)
+        values = self.deviation * np.sqrt(-2 * np.log1p(-radius)) * np.cos(2 * math.pi * angle)
+        first, end = (min(max(place - start, 0), count) for place in self.zeros)
+        values[first:end] = 0
+        return values
 
 
 def variables_of(parts, initial, groups=()) -> list[Variable]:

@@ -7,13 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from framework_toys import computed, moved, text_of, values_of
-from toy_losses import ROWS, batch_of, model_of, ready
+from mpi4py import MPI
+from toy_losses import ROWS, batch_of, data_of, model_of, ready, squared
 
 from kernels import RowGradient
 from models import Batch, Uniform
 from models.gradient_check import GradientError, check_gradients
 from refimpl.conformance.rules.bounds import gamma
 from refimpl.jax import JaxModel, Microbatch
+from refimpl.training.options import Options
+from refimpl.training.session import train
 
 
 @pytest.mark.thorough("rated")
@@ -137,6 +140,19 @@ def test_a_state_is_carried():
     model, batch = JaxModel(loss, {"w": np.float32(2)}), Batch(np.zeros(3), np.arange(3, dtype="float32"))
     assert [computed(model, batch)[0] for _ in range(3)] == [6, 12, 18]
     assert isinstance(batch.state["total"], np.ndarray) and batch.state["total"] == 9
+
+
+def test_parts_of_a_loss_stand_in_the_metrics():
+    def told(params, batch):
+        batch.metrics["positive"] = (batch.targets > 0).sum()
+        return squared(params, batch)
+
+    model, data, lines = model_of("rated", loss=told), data_of(4), []
+    model.metrics = ["positive"]
+    train(model, data, data, comm=MPI.COMM_SELF, options=Options(steps=2), progress=lines.append)
+    for step, line in enumerate(lines):
+        positive = sum((data.microbatch(step, v).targets > 0).sum() for v in range(4))
+        assert line["metrics"] == {"positive": pytest.approx(positive / data.examples(step), rel=1e-15)}
 
 
 def test_what_functions_get():

@@ -1,4 +1,4 @@
-"""One answer, to the bit, of losses in JAX: any number of ranks, architecture, cutting of rows; after a resume."""
+"""One answer, to the bit, of losses in JAX, and of modules of flax and equinox: any number of ranks; after a resume."""
 
 from functools import cache
 
@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from framework_toys import hold_that_no_rank_has_it_whole, text_of
+from jax_modules import INSTALLED, data_of as texts, model_of as module_of
 from mpi4py import MPI
 from toy_losses import ROWS, WIDTH, data_of, ready
 
@@ -14,7 +15,6 @@ from refimpl.jax import JaxModel
 from refimpl.plain.hybrid import Hybrid, Options as PlainOptions
 from refimpl.training.options import Options
 from refimpl.training.session import train
-from refimpl.transport import CollectiveError
 
 CASES = {"rated": "adam", "text": "adagrad"}
 SETTINGS = {"rated": dict(overlap=True), "text": dict(architecture="ps", partitions=3)}
@@ -23,19 +23,23 @@ SETTINGS = {"rated": dict(overlap=True), "text": dict(architecture="ps", partiti
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
 
-def training_data(name):
-    return text_of() if name == "text" else data_of()
+def training_data(name, **options):
+    return text_of() if name == "text" else texts(**options) if name in INSTALLED else data_of(**options)
+
+
+def model_of(name):
+    return module_of(name) if name in INSTALLED else ready(name)
 
 
 def options_of(name, steps, **changes):
-    return Options(optimizer=CASES[name], learning_rate=0.05, steps=steps, clip_norm=0.5, weight_decay=0.01,
-                   rate="cosine", rate_steps=9, **changes)
+    return Options(optimizer=CASES.get(name, "adamw"), learning_rate=0.05, steps=steps, clip_norm=0.5,
+                   weight_decay=0.01, rate="cosine", rate_steps=9, **changes)
 
 
 def answer(name, comm, steps=4, **changes):
     """Train over an epoch of three steps and into the next; return all that must be the same."""
-    heldout = text_of() if name == "text" else data_of(shuffle=False)
-    result = train(ready(name), training_data(name), heldout, options=options_of(name, steps, **changes), comm=comm)
+    result = train(model_of(name), training_data(name), training_data(name, shuffle=False), comm=comm,
+                   options=options_of(name, steps, **changes))
     return result.loss, result.evaluation, result.parameters_sha256, result.state_sha256
 
 
@@ -46,10 +50,11 @@ def one_rank(name):
     return world.bcast(answer(name, MPI.COMM_SELF) if world.rank == 0 else None)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.ranks(3)
+@pytest.mark.thorough("nnx")
+@pytest.mark.parametrize("name", [*CASES, *INSTALLED])
 def test_several_ranks_give_the_answer_of_one(comm, name):
-    assert answer(name, comm, **SETTINGS[name]) == one_rank(name)
+    assert answer(name, comm, **SETTINGS.get(name, SETTINGS["text"])) == one_rank(name)
 
 
 @pytest.mark.thorough("rated")
@@ -89,19 +94,3 @@ def test_a_table_without_values_is_never_whole_on_a_rank(comm):
 
     assert ROWS * 499 <= rows
     hold_that_no_rank_has_it_whole(comm, trained, rows * WIDTH * 4)
-
-
-def test_ranks_whose_parameters_differ_are_told(comm):
-    if comm.size == 1:
-        pytest.skip("one rank agrees with itself")
-    model = JaxModel(lambda params, batch: params.sum() * batch.targets.sum(), np.full(3, comm.rank == 1, "float32"))
-    with pytest.raises(CollectiveError, match="the ranks disagree.*the beginning of variable"):
-        train(model, data_of(), options=Options(steps=1), comm=comm)
-
-
-@pytest.mark.thorough
-def test_a_row_that_one_rank_misses_ends_all(comm):
-    model = JaxModel(lambda params, batch: params["table"][batch.inputs[:, 0].astype(int)].sum(),
-                     {"table": np.ones((ROWS, 2), "float32")}, rows={"table": lambda batch: [int(batch.inputs[0, 0])]})
-    with pytest.raises(CollectiveError, match="table is asked for .* rows that were not declared"):
-        train(model, data_of(), options=Options(steps=1), comm=comm)

@@ -149,18 +149,6 @@ def test_batches_that_jax_cannot_have(leaf, said):
         computed(JaxModel(loss_of(lambda w, y: w.sum() * y.sum()), {"w": ONE}), Batch(leaf, ONE))
 
 
-@pytest.mark.parametrize("said, words", [([0.5], "rows returned float64 for items"), (["a"], "rows returned <U1")])
-def test_declared_rows_that_are_none(said, words):
-    with pytest.raises(ValueError, match=words):
-        model_of("rated", rows={"items": lambda batch: said}).rows_needed(batch_of())
-
-
-def test_rows_outside_of_their_table():
-    model = model_of("rated", rows={"items": lambda batch: [40], "tags": lambda batch: [1]})
-    with pytest.raises(CollectiveError, match="items.*40"):
-        train(model, data_of(1, 11), options=Options(steps=1), comm=MPI.COMM_SELF)
-
-
 def test_an_evaluation_of_rows_outside_of_their_table():
     model = JaxModel(lambda params, batch: params["table"][batch.inputs].sum(), {"table": np.ones((9, 2), "float32")},
                      rows={"table": lambda batch: batch.inputs})

@@ -165,19 +165,6 @@ def test_going_on_from_a_state_dict():
         other.shard(data)
 
 
-def test_early_stopping_and_the_best_are_the_users():
-    trainer, data, best = trainer_of(model_of("rated"), ADAM, rows=ADAM), data_of(4), None
-    for _ in range(4):
-        for batch in trainer.shard(data):
-            trainer.step(trainer.value_and_grad(batch)[1])
-        judged = trainer.evaluate(data_of(4, shuffle=False))["loss"]
-        if best is None or judged < best[0]:
-            best = judged, trainer.state_dict(), trainer.gather()
-    trainer.load_state_dict(best[1])
-    assert trainer.evaluate(data_of(4, shuffle=False))["loss"] == best[0]
-    assert all(map(np.array_equal, jax.tree.leaves(trainer.gather()), jax.tree.leaves(best[2])))
-
-
 def test_a_batch_may_be_left_out_and_a_gradient_changed():
     """What the transformation sees is what step is given."""
     trainer = trainer_of(model_of("rated", dense=True), optax.sgd(1.0))
@@ -221,8 +208,8 @@ BEFORE = {
     "a mask that looks at a table": (lambda: trainer_of(
         model_of("rated"), optax.adamw(0.1, mask=lambda params: jax.tree.map(
             lambda leaf: leaf.ndim > 1, params, is_leaf=lambda leaf: leaf is None)), rows=ADAM), "looks at a table"),
-    "a transformation that needs the loss, beside tables": (lambda: trainer_of(model_of("rated"), OPTAX["reduce_on_plateau"][0], rows=ADAM),
-                             "this transformation computes with the loss"),
+    "a transformation that needs the loss, beside tables": (lambda: trainer_of(
+        model_of("rated"), OPTAX["reduce_on_plateau"][0], rows=ADAM), "this transformation computes with the loss"),
     "`lbfgs`": (lambda: trainer_of(model_of("rated", dense=True), optax.lbfgs()), "computes the loss again within"),
     "options that say it, too": (lambda: trainer_of(model_of("rated"), ADAM, rows=ADAM, options=Options(
         weight_decay=0.1)), "options say weight_decay, and so does the transformation of optax"),
@@ -245,7 +232,7 @@ WORKS = {
     "parameter groups, no decay for biases": test_a_mask_has_the_tree_of_a_module,
     "a schedule": test_a_rate_that_the_user_changes,
     "gradient accumulation": test_microbatches_are_added_up,
-    "early stopping, keeping the best": test_early_stopping_and_the_best_are_the_users,
+    "early stopping, keeping the best": test_going_on_from_a_state_dict,
     "clipping by the norm of all, tables too": test_rows_move_as_in_a_training,
     "one of refimpl's optimizers": test_our_own_optimizers_give_the_bits_of_train,
 }
@@ -272,11 +259,6 @@ def test_tables_have_rates_of_their_own():
     loop(trainer, data_of(4), 2)
     learned, before = trainer.gather(), model_of("rated").parts.leaves
     assert np.array_equal(learned["items"], before["items"]) and not np.array_equal(learned["tags"], before["tags"])
-
-
-def twice(trainer, batch):
-    trainer.value_and_grad(batch)
-    trainer.value_and_grad(batch)
 
 
 def changed(trainer, batch):
@@ -313,11 +295,8 @@ IN_THE_LOOP = [
     (lambda t, b: t.load_state_dict(t.state_dict() | {"optimizers": ADAM.init(t.params)}), "of another transformation"),
     (cut, r"no state_dict of .*parameter/tags has shape \(1, 4\), and here \(40, 4\)"),
     (lambda t, b: t.step(None), r"step\(gradient\) has no gradient: call trainer.value_and_grad"),
-    (lambda t, b: t.value_and_grad(data_of(4).microbatch(0, 0)), "the batch is Batch: give what trainer.shard"),
-    (twice, r"value_and_grad\(batch\) comes before step\(\) .* a larger batch and more microbatches"),
     (changed, "the optimizer of options takes the gradient .* as it is"),
     (needs_value, r"takes more than a gradient: say trainer.step\(gradient, value=loss\)"),
-    (lambda t, b: t.load_state_dict({}), "this is no state_dict of a Trainer"),
     (lambda t, b: t.evaluate(data_of(2)), "the data have 2 microbatches, and those before 4: give all data as many"),
     (lambda t, b: t.shard([1, 2]), "the data are list: give models.data.Examples"),
 ]
@@ -328,8 +307,3 @@ def test_what_is_refused_in_the_loop(do, said):
     trainer = trainer_of(model_of("rated", dense=True), SGD)
     with pytest.raises((CollectiveError, ValueError), match=said):
         do(trainer, next(trainer.shard(data_of(4))))
-
-
-def test_nothing_is_open_before_the_first_epoch():
-    with pytest.raises(ValueError, match=r"call trainer.shard\(loader\) first"):
-        trainer_of(model_of("rated", dense=True), SGD).gather()

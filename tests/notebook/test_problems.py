@@ -5,7 +5,7 @@ from contextlib import suppress
 from fractions import Fraction
 
 import pytest
-from problem_sets import FOLDER, cells_of, graded, is_told, named, run, slip_is_told
+from problem_sets import FOLDER, cells_of, graded, is_told, run, slip_is_told
 
 SETS = sorted((FOLDER / "source").glob("*/*.ipynb"))
 POINTS, TESTED = 50, 40

@@ -17,7 +17,7 @@ from refimpl.training.session import train
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_module_gets_what_was_learned(name, tmp_path):
     model, before = model_of(name), module_of(name).state_dict()
-    result = train(model, data_of(), options=Options(steps=2), comm=MPI.COMM_SELF, output=tmp_path / "run")
+    train(model, data_of(), options=Options(steps=2), comm=MPI.COMM_SELF, output=tmp_path / "run")
     learned = read_parameters(tmp_path / "run")
     fresh = module_of(name)
     fresh.load_state_dict(model.state_dict(learned))

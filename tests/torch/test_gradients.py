@@ -10,7 +10,7 @@ from toy_modules import LOSSES, batch_of, module_of
 from torch import nn
 
 from kernels import RowGradient
-from refimpl.torch import Microbatch, TorchModel
+from refimpl.torch import TorchModel
 from refimpl.torch.record import shapes_of_recurrent
 from refimpl.torch.tensors import on_device, tensors_in
 
@@ -176,23 +176,6 @@ def test_look_ups_may_be_fewer_than_in_the_first_batch_and_not_more():
         computed(model, batch(5))
 
 
-def test_a_state_is_carried():
-    class Sums(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.scale = nn.Parameter(torch.ones((), dtype=torch.float64))
-
-    def loss(module, batch):
-        last = batch.state.get("sum", torch.zeros((), dtype=torch.float64))
-        batch.state["sum"] = last + batch.targets.sum()
-        return module.scale * batch.targets.square().sum() + batch.state["sum"] * module.scale
-
-    batch = batch_of()
-    computed(TorchModel(Sums(), loss), batch)
-    assert isinstance(batch.state["sum"], np.ndarray)
-    assert batch.state["sum"] == torch.from_numpy(batch.targets).sum().item()
-
-
 def test_a_module_is_never_changed():
     """Values, buffers, modes, forward methods, PyTorch's random numbers and its settings are what they were."""
     module = module_of("recommender")
@@ -232,17 +215,6 @@ def test_gradients_leave_as_they_come():
     assert names[:2] == ["norm.running_mean", "norm.running_var"]
     assert names[2].startswith("out.") and names[-1].startswith("norm.")
     assert all(array is gradients[name] for some in told for name, array in some.items())
-
-
-def test_a_microbatch_is_what_a_loss_gets():
-    seen = []
-
-    def loss(module, batch):
-        seen.append(batch)
-        return LOSSES["recommender"][1](module, batch)
-
-    computed(TorchModel(module_of("recommender"), loss), batch_of())
-    assert all(isinstance(batch, Microbatch) and isinstance(batch.targets, torch.Tensor) for batch in seen)
 
 
 @pytest.mark.parametrize("shape", [(5, 3, 4), (5, 4)], ids=["batched", "alone"])

@@ -111,9 +111,8 @@ def test_a_resumed_training_has_the_groups_of_its_checkpoint(tmp_path):
 class Scheduled:
     """An optimizer and its scheduler, which a plain loop steps together."""
 
-    def __init__(self, module, make):
-        self.optimizer = SGD(module.parameters())
-        self.scheduler = make(self.optimizer)
+    def __init__(self, optimizer, make):
+        self.optimizer, self.scheduler = optimizer, make(optimizer)
 
     def step(self):
         self.optimizer.step()
@@ -139,7 +138,7 @@ def test_a_scheduler_is_the_rate(name):
     before = scheduler.state_dict(), scheduler.optimizer.param_groups[0]["lr"]
     ours = {"rate": scheduler, "learning_rate": start}
     hold_to_plain_loop(lambda: made(Network), squared, data(), ours=ours, dense=TABLES,
-                       theirs=lambda module: [Scheduled(module, SCHEDULERS[name])])
+                       theirs=lambda module: [Scheduled(SGD(module.parameters()), SCHEDULERS[name])])
     assert before == (scheduler.state_dict(), scheduler.optimizer.param_groups[0]["lr"])
 
 

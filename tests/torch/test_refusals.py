@@ -245,12 +245,6 @@ def test_declared_rows_that_are_none(said, words):
         model_of("recommender", rows=lambda batch: said).rows_needed(batch_of())
 
 
-def test_a_look_up_that_was_not_declared():
-    model = model_of("recommender", rows=lambda batch: {"items.weight": batch.inputs[0], "tags.weight": [1]})
-    with pytest.raises(ValueError, match="tags.weight is asked for row .*, which was not found when its look-ups"):
-        computed(model, batch_of())
-
-
 @pytest.mark.parametrize("wrong", [40, -1, 10**9])
 def test_an_undeclared_id_outside_of_its_table(wrong):
     batch = batch_of()

@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 import torch
 from mpi4py import MPI
-from plain_loop import STEPS
+from plain_loop import STEPS, plain_losses
+from test_optimizers import TABLES, Scheduled, grouped
 from test_own_parameters import Network
 from toy_modules import Items, Recommender, module_of, squared
 from torch import nn
@@ -14,14 +15,10 @@ from torch.utils.data import DataLoader
 
 from refimpl import Options
 from refimpl.torch import TorchData, TorchModel, Trainer
-from refimpl.torch.repeatable import repeatable
-from refimpl.torch.tensors import on_device
 from refimpl.training.run.whole import hashes
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError
 
-TABLES = ["items.weight", "tags.weight"]
-CPU = torch.device("cpu")
 
 
 def network(sparse=False):
@@ -55,38 +52,19 @@ def loop(trainer, steps=STEPS, each=lambda: None, clip=None, data=None):
                 return found
 
 
-def plain_loop(module, optimizers, microbatches=4, each=lambda: None, clip=None):
-    """Do the same with PyTorch alone, on the same batches."""
-    data, found = TorchData(loader(), microbatches), []
-    for step in range(STEPS):
-        total = 0.0
-        for v in range(microbatches):
-            if (batch := data.microbatch(step, v)) is not None:
-                with repeatable(0, CPU):
-                    part = squared(module, on_device(batch, CPU)) / data.examples(step)
-                    part.backward()
-                total += part.item()
-        if clip:
-            for p in module.parameters():  # PyTorch's own clipping takes no sparse gradients
-                p.grad = p.grad.coalesce() if p.grad.is_sparse else p.grad
-            parts = [p.grad.values() if p.grad.is_sparse else p.grad for p in module.parameters()]
-            norm = torch.stack([part.norm() for part in parts]).norm()
-            for p in module.parameters():
-                p.grad.mul_(min(1.0, clip / (norm.item() + 1e-6)))
-        for optimizer in optimizers:
-            with repeatable(0, CPU):
-                optimizer.step()
-            optimizer.zero_grad()
-        each()
-        found.append(total)
-    return found
+class Clipped:
+    """Scales the gradients in a plain loop; PyTorch's own clipping takes no sparse ones."""
 
+    def __init__(self, module, norm):
+        self.module, self.norm = module, norm
 
-def groups(module):
-    """As people write it: no weight decay for biases."""
-    parameters = dict(module.named_parameters())
-    return [{"params": [p for name, p in parameters.items() if not name.endswith("bias")], "weight_decay": 0.1},
-            {"params": [p for name, p in parameters.items() if name.endswith("bias")], "weight_decay": 0.0, "lr": 0.02}]
+    def step(self):
+        parameters = [*self.module.parameters()]
+        for p in parameters:
+            p.grad = p.grad.coalesce() if p.grad.is_sparse else p.grad
+        norms = [(p.grad.values() if p.grad.is_sparse else p.grad).norm() for p in parameters]
+        for p in parameters:
+            p.grad.mul_(min(1.0, self.norm / (torch.stack(norms).norm().item() + 1e-6)))
 
 
 DENSE = {"adamw": partial(torch.optim.AdamW, lr=0.05), "nadam": partial(torch.optim.NAdam, lr=0.05),
@@ -97,15 +75,14 @@ DENSE = {"adamw": partial(torch.optim.AdamW, lr=0.05), "nadam": partial(torch.op
 @pytest.mark.parametrize("name", DENSE)
 def test_one_microbatch_gives_the_bits_of_pytorchs_loop(name):
     """With groups and a scheduler, all parameters dense."""
-    def run(work, **more):
-        module = network()
-        optimizer = DENSE[name](groups(module))
-        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
-        return work(module, optimizer, scheduler.step), module
+    def cosine(optimizer):
+        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
 
-    found, ours = run(lambda module, optimizer, each: loop(trainer_of(module, optimizer, microbatches=1, dense=TABLES),
-                                                           each=each))
-    wanted, theirs = run(lambda module, optimizer, each: plain_loop(module, [optimizer], 1, each))
+    ours, theirs = network(), network()
+    optimizer = DENSE[name](grouped(ours))
+    found = loop(trainer_of(ours, optimizer, microbatches=1, dense=TABLES), each=cosine(optimizer).step)
+    wanted = plain_losses(theirs, squared, TorchData(loader(), 1),
+                          lambda module: [Scheduled(DENSE[name](grouped(module)), cosine)])
     assert found == wanted
     for key, value in theirs.state_dict().items():
         assert torch.equal(ours.state_dict()[key], value), key
@@ -126,7 +103,8 @@ def test_rows_move_as_pytorchs_optimizers_of_sparse_gradients_move_them(name):
 
     (ours, optimizers), (theirs, others) = made(True), made(name == "sparse-adam")
     trainer = trainer_of(ours, optimizers)
-    found, wanted = loop(trainer, clip=0.3), plain_loop(theirs, others, clip=0.3)
+    found = loop(trainer, clip=0.3)
+    wanted = plain_losses(theirs, squared, TorchData(loader(), 4), lambda module: [Clipped(module, 0.3), *others])
     assert found == pytest.approx(wanted, rel=1e-11) and min(found) < max(found)
     trainer.gather()
     for key, value in theirs.state_dict().items():
@@ -232,8 +210,6 @@ REFUSED = [
     (lambda m: SGD(m.parameters(), 0.1, momentum=0.9), {}, "items.weight is a table, and SGD with momentum=0.9 moves"),
     (lambda m: SGD(m.parameters(), 0.1), {"options": Options(clip_norm=1.0, weight_decay=0.1)},
      "options say weight_decay, clip_norm, and so does SGD"),
-    (lambda m: None, {"options": Options(shard_optimizer=True)}, "shard_optimizer is True: a loop of one's own needs"),
-    (lambda m: None, {"options": Options(consistency="asynchronous")}, "consistency is 'asynchronous'.*train"),
 ]
 
 
@@ -320,5 +296,3 @@ def test_nothing_is_open_before_the_first_epoch():
     module = Recommender()
     with pytest.raises(ValueError, match=r"call trainer.shard\(loader\) first"):
         trainer_of(module, SGD(module.parameters(), 0.1)).evaluate(loader())
-    with pytest.raises(CollectiveError, match="architecture ps keeps .*take hybrid or allreduce"):
-        trainer_of(module, None, options=Options(architecture="ps")).shard(loader())

@@ -6,7 +6,8 @@ A check is a function of the answer, made with ``exercise``, in a module of this
     def check_rounds(answer):
         return right("2 (N - 1).") if answer == 6 else wrong("count the second half too")
 
-In the notebook the answer is ``...`` until the reader replaces it.
+``number`` makes the check of a number, from the right one and the wrong ones with their hints. In the notebook the
+answer is ``...`` until the reader replaces it.
 """
 
 import functools
@@ -35,16 +36,6 @@ def wrong(hint: str) -> ExerciseVerdict:
     return ExerciseVerdict(False, hint)
 
 
-def compared(answer, wanted, why: str, hints: dict, otherwise: str, apart: float = 0.0) -> ExerciseVerdict:
-    """Return the verdict on a number. hints: wrong number -> its hint; otherwise: the hint for all others. Local.
-
-    why: what to remember when the answer is ``wanted``.  apart: how far numbers that count as equal may be apart.
-    """
-    if abs(answer - wanted) <= apart:
-        return right(why)
-    return wrong(next((hint for number, hint in hints.items() if abs(answer - number) <= apart), otherwise))
-
-
 def exercise(check):
     """Make a check of answers from a function that returns an ExerciseVerdict. Local.
 
@@ -64,6 +55,21 @@ def exercise(check):
             return wrong(f"that cannot be checked ({type(problem).__name__}: {problem})")
 
     return checked
+
+
+def number(wanted, why: str, hints: dict, otherwise: str, apart: float = 0.0):
+    """Return the check of an answer that is a number. hints: wrong number -> its hint; otherwise: of all others. Local.
+
+    why: what to remember when the answer is ``wanted``.  apart: how far numbers that count as equal may be apart.
+    """
+
+    @exercise
+    def check(answer):
+        if abs(answer - wanted) <= apart:
+            return right(why)
+        return wrong(next((hint for number, hint in hints.items() if abs(answer - number) <= apart), otherwise))
+
+    return check
 
 
 class NotAnswered(Exception):

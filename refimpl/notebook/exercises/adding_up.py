@@ -1,24 +1,19 @@
 """Checks of notebook 1, Adding up on many machines."""
 
-from refimpl.collectives import Round, ScheduleError, Sum, Transfer, complaint, make_schedule, prove, schedule_of
-from refimpl.notebook.exercises import ExerciseVerdict, NotAnswered, compared, exercise, right, wrong
+from refimpl.collectives import Round, ScheduleError, Sum, Transfer, complaint, prove, schedule_of
+from refimpl.notebook.exercises import NotAnswered, exercise, number, right, wrong
 
 RANKS = 4
 
-
-@exercise
-def check_bytes(mebibytes) -> ExerciseVerdict:
-    """MiB that a rank sends in a ring allreduce of 64 MiB over 8 ranks: 2 * 7/8 * 64."""
-    proof = prove(make_schedule("ring", 8, 8))
-    exact = proof.chunks_sent[0] / proof.chunks * 64
-    hints = {exact / 2: "that is the first half alone: the finished chunks must go round the ring, too",
-             128: "close: this is the limit for very many ranks. A rank need not get the chunk that it already has"}
-    return compared(mebibytes, exact, "14 messages of 8 MiB. However many ranks there are, it stays below 128 MiB.",
-                    hints, "how many rounds are there, and how large is the one chunk that a rank sends in each?")
+check_bytes = number(2 * 7 * 64 / 8, "14 messages of 8 MiB. However many ranks there are, it stays below 128 MiB.", {
+    7 * 64 / 8: "that is the first half alone: the finished chunks must go round the ring, too",
+    128: "close: this is the limit for very many ranks. A rank need not get the chunk that it already has",
+}, "how many rounds are there, and how large is the one chunk that a rank sends in each?")
+"""MiB that a rank sends in a ring allreduce of 64 MiB over 8 ranks."""
 
 
 @exercise
-def check_counted_twice(rounds) -> ExerciseVerdict:
+def check_counted_twice(rounds):
     """Check rounds, changed from those of a ring over 4 ranks, in which something is counted more than once."""
     said = complaint(schedule_of(rounds, RANKS, RANKS))
     if "counts more than once" in said:
@@ -44,7 +39,7 @@ def to_the_right(chunks, add: bool = False) -> Round:
 
 
 @exercise
-def check_my_ring(my_ring) -> ExerciseVerdict:
+def check_my_ring(my_ring):
     """Check a generator of the rounds of a ring allreduce, for any number of ranks: proved, and at the lower bound."""
     for ranks in range(2, 9):
         schedule = schedule_of(my_ring(ranks), ranks, ranks, f"my ring over {ranks} ranks")

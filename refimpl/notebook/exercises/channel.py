@@ -2,33 +2,27 @@
 
 from itertools import product
 
-from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
+from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 
 CALL, RATE = 400e-6, 25e6
 """Seconds of a call, bytes a second of the line: as in the lesson."""
-ROWS, WIDTH, ITEM = 1000, 64, 4
+PAYLOAD = 1000 * 64 * 4
+"""Bytes of 1,000 rows of 64 float32."""
 
+check_size = number(
+    9 * CALL * RATE, "90,000 bytes. Below that, it pays to make the call cheaper or to send less often.", {
+        10 * CALL * RATE: "the call is a tenth of the whole, and the whole includes the call",
+        CALL * RATE: "here call and bytes take the same time: the call is a half",
+        CALL * RATE / 9: "the other way round: the bytes must take nine times as long as the call",
+    }, "the call takes a seconds, n bytes take n / b: a shall be a tenth of both", apart=1)
+"""From how many bytes on a call is at most a tenth of the whole time."""
 
-@exercise
-def check_size(nbytes):
-    """Check from how many bytes on a call is at most a tenth of the whole time."""
-    wanted = 9 * CALL * RATE
-    hints = {10 * CALL * RATE: "the call is a tenth of the whole, and the whole includes the call",
-             CALL * RATE: "here call and bytes take the same time: the call is a half",
-             CALL * RATE / 9: "the other way round: the bytes must take nine times as long as the call"}
-    return compared(nbytes, wanted, f"{wanted:,.0f} bytes. Below that, it pays to make the call cheaper or to send "
-                    "less often.", hints, "the call takes a seconds, n bytes take n / b: a shall be a tenth of both", 1)
-
-
-@exercise
-def check_bytes(nbytes):
-    """Check the bytes of a dynamic tensor of 1,000 rows of 64 float32, its description, signal and credit included."""
-    payload = ROWS * WIDTH * ITEM
-    wanted = payload + 24 + 8 * 2 + 8
-    hints = {payload: "this is the payload alone", payload + 16: "these are the bytes of a static tensor",
-             payload + 24 + 8 * 2: "the signal is missing, or you have counted one dimension and a matrix has two"}
-    return compared(nbytes, wanted, f"{wanted:,} bytes: 48 more than the payload, 32 more than in a static slot.",
-                    hints, "n + m + 8, where m = 24 + 8 for each dimension")
+check_bytes = number(
+    PAYLOAD + 24 + 8 * 2 + 8, "256,048 bytes: 48 more than the payload, 32 more than in a static slot.", {
+        PAYLOAD: "this is the payload alone", PAYLOAD + 16: "these are the bytes of a static tensor",
+        PAYLOAD + 24 + 8 * 2: "the signal is missing, or you have counted one dimension and a matrix has two",
+    }, "n + m + 8, where m = 24 + 8 for each dimension")
+"""The bytes of a dynamic tensor, its description, signal and credit included."""
 
 
 @exercise

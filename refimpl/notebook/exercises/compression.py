@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
-
-EQUAL = 64
+from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 
 
 @exercise
@@ -24,10 +22,8 @@ def check_feedback(step):
     return right("sent and kept together are gradient and residual, so nothing is lost.")
 
 
-@exercise
-def check_microbatches(count):
-    """Check V at which 1-bit messages of all microbatches take the bytes of an allreduce of float32."""
-    hints = {8: "n/8 bytes a message, and 8n in the allreduce: divide one by the other", 32: "an allreduce sends each "
-             "number twice: once to be added, once with the sum"}
-    return compared(count, EQUAL, "with fewer microbatches 1-bit saves bytes, whatever the number of ranks is.", hints,
-                    "set V/N · n/8 · (N - 1) equal to 8n (N - 1)/N")
+check_microbatches = number(64, "with fewer microbatches 1-bit saves bytes, whatever the number of ranks is.", {
+    8: "n/8 bytes a message, and 8n in the allreduce: divide one by the other",
+    32: "an allreduce sends each number twice: once to be added, once with the sum",
+}, "set V/N · n/8 · (N - 1) equal to 8n (N - 1)/N")
+"""V at which 1-bit messages of all microbatches take the bytes of an allreduce of float32."""

@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
+from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 
-RANKS, BLOCK = 16, 32
+OTHERS, ENDS = 15, 2 * 32
+"""Of 16 ranks; of 32 samples at each end of the gap."""
+BYTES = 8 * 2 * ENDS * OTHERS
 
 
 @exercise
@@ -22,12 +24,9 @@ def check_may_go(may_go):
     return right("a sample whose weight is 0 or C can be one end only, and its error lies beyond that of the other.")
 
 
-@exercise
-def check_bytes(count):
-    """Check the bytes that a rank sends in a round of blocks: error and number of the samples at both ends."""
-    wanted = 8 * 2 * 2 * BLOCK * (RANKS - 1)
-    hints = {wanted // 2: "there are two ends of the gap", wanted // 8: "these are numbers; each has 8 bytes",
-             wanted * RANKS: "that is what all ranks send together", wanted // (RANKS - 1): "to how many ranks?",
-             wanted // (RANKS - 1) * RANKS: "a rank sends nothing to itself"}
-    return compared(count, wanted, f"{count:,} bytes, whatever the number of samples is.", hints,
-                    "for each sample two numbers of 8 bytes, at each end 32 samples, to each other rank")
+check_bytes = number(BYTES, f"{BYTES:,} bytes, whatever the number of samples is.", {
+    BYTES // 2: "there are two ends of the gap", BYTES // 8: "these are numbers; each has 8 bytes",
+    BYTES * (1 + OTHERS): "that is what all ranks send together", BYTES // OTHERS: "to how many ranks?",
+    BYTES // OTHERS * (1 + OTHERS): "a rank sends nothing to itself",
+}, "for each sample two numbers of 8 bytes, at each end 32 samples, to each other rank")
+"""The bytes that a rank sends in a round of blocks: error and number of the samples at both ends."""

@@ -4,30 +4,25 @@ import numpy as np
 
 from models import Batch
 from models.gradient_check import GradientError, check_gradients
-from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
+from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 
-ELEMENTS, ITEM, RANKS = 16 * 3 + 3, 4, 4
-MICROBATCHES = 8
+ELEMENTS = 16 * 3 + 3
+WHOLE = 4 * ELEMENTS
+"""Bytes of the dense variables, weights (16, 3) and bias (3,)."""
 
+check_dense_bytes = number(2 * 3 * WHOLE // 4, f"2 · 3/4 · {ELEMENTS} · 4: very little compared with the rows.", {
+    WHOLE: "that is one copy: an allreduce sends nearly two",
+    2 * WHOLE: "nearly: a rank need not send itself its own part; 2 (N - 1) / N, not 2",
+    2 * 3 * ELEMENTS // 4: "these are elements; a float32 has 4 bytes",
+    4 * 3 * WHOLE // 4: "that is in and out; the question is only what it sends",
+}, "how many elements, how many bytes each, and 2 (N - 1) / N of them")
+"""How many bytes a rank of 4 sends in a step for the dense variables."""
 
-@exercise
-def check_dense_bytes(count):
-    """Check how many bytes a rank of 4 sends in a step for the dense variables, weights (16, 3) and bias (3,)."""
-    whole = ELEMENTS * ITEM
-    hints = {whole: "that is one copy: an allreduce sends nearly two",
-             2 * whole: "nearly: a rank need not send itself its own part; 2 (N - 1) / N, not 2",
-             ELEMENTS * 2 * (RANKS - 1) // RANKS: "these are elements; a float32 has 4 bytes",
-             4 * (RANKS - 1) * whole // RANKS: "that is in and out; the question is only what it sends"}
-    return compared(count, 2 * (RANKS - 1) * whole // RANKS, f"2 · 3/4 · {ELEMENTS} · {ITEM}: very little compared "
-                    "with the rows.", hints, "how many elements, how many bytes each, and 2 (N - 1) / N of them")
-
-
-@exercise
-def check_times(times):
-    """Check the factor by which a gradient is too large if each of 8 microbatches divides by its own size."""
-    hints = {RANKS: "would the factor be different on 2 ranks? What is divided separately?"}
-    return compared(times, MICROBATCHES, "the factor is the number of microbatches, on any number of ranks. The "
-                    "trainer cannot detect it.", hints, "compare the sum of 8 means with the mean of everything")
+check_times = number(
+    8, "the factor is the number of microbatches, on any number of ranks. The trainer cannot detect it.",
+    {4: "would the factor be different on 2 ranks? What is divided separately?"},
+    "compare the sum of 8 means with the mean of everything")
+"""The factor by which a gradient is too large if each of 8 microbatches divides by its own size."""
 
 
 @exercise

@@ -1,6 +1,6 @@
 """Checks of notebook 2: bytes of a step by hand, the hot spot's factor, partitions assigned to owners."""
 
-from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
+from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 from refimpl.pictures.servers import PHASES, pull_and_push
 from refimpl.server import Partitioning
 
@@ -38,13 +38,11 @@ def check_rank_2(sent, received):
                  f"and {received} received")
 
 
-@exercise
-def check_factor(factor):
-    """Check the factor by which 48 partitions of a table relieve the busiest of 48 ranks."""
-    hints = {48: "the owner of a part is also a worker: it pulls from all the others. Divide the two formulas",
-             2: "2 and 4 are the numbers in front; what is the ratio of (N - 1) and (N - 1) / N?"}
-    return compared(factor, 24, "2 α w (N - 1) over 4 α w (N - 1) / N is N / 2: neither α nor w matters.", hints,
-                    "write 2 α w (N - 1) over 4 α w (N - 1) / N, and cancel")
+check_factor = number(24, "2 α w (N - 1) over 4 α w (N - 1) / N is N / 2: neither α nor w matters.", {
+    48: "the owner of a part is also a worker: it pulls from all the others. Divide the two formulas",
+    2: "2 and 4 are the numbers in front; what is the ratio of (N - 1) and (N - 1) / N?",
+}, "write 2 α w (N - 1) over 4 α w (N - 1) / N, and cancel")
+"""The factor by which 48 partitions of a table relieve the busiest of 48 ranks."""
 
 
 LOADS = [[9, 1, 1, 1, 1, 1, 1, 1], [5, 5, 4, 4, 3, 3, 3], [100, 50, 33, 25, 20, 16, 14, 12, 11, 10], [7], [2, 2, 2, 2],

@@ -3,17 +3,15 @@
 from fractions import Fraction
 
 from refimpl.experiments.cost_table import CostCase, closed_formula
-from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
+from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 
+OFTEN = "both words occur often, not always: all three draws can give the same word"
 
-@exercise
-def check_expected(rows):
-    """Check the expected number of different words in three independent draws from two equally frequent words."""
-    often = "both words occur often, not always: all three draws can give the same word"
-    return compared(rows, 1.75, "each word is missed by all three draws with probability 1/8: 2 (1 - 1/8) = 1.75.",
-                    {2 * 0.5**3: "that is how many words are missed; how many are not?", 2: often, 3: often},
-                    "with which probability do three draws all miss the first word?", apart=1e-9)
-
+check_expected = number(
+    1.75, "each word is missed by all three draws with probability 1/8: 2 (1 - 1/8) = 1.75.",
+    {2 * 0.5**3: "that is how many words are missed; how many are not?", 2: OFTEN, 3: OFTEN},
+    "with which probability do three draws all miss the first word?", apart=1e-9)
+"""The expected number of different words in three independent draws from two equally frequent words."""
 
 MISTAKES = {
     "that is one direction; count what a rank sends and what it receives":

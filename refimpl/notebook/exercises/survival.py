@@ -1,9 +1,10 @@
 """Exercises of notebook 12: the sums that are lost with a rank, the bytes of a copy, a partner on another machine."""
 
-from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
+from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 from refimpl.plain.tree import cover, microbatches_of
 
-ROWS, WIDTH, ITEM, SLOTS, RANKS = 100_000, 64, 4, 2, 8
+VALUES = 100_000 // 8 * 64 * 4
+"""Bytes of one owner's rows, of 8."""
 CLUSTERS = ((2, 1), (3, 2), (2, 4), (4, 8))
 """(machines, ranks on each)."""
 
@@ -21,17 +22,13 @@ def check_nodes(gone):
     return wrong("which microbatches does rank 1 have? Look at the picture of three ranks, and count from 0")
 
 
-@exercise
-def check_bytes(count):
-    """Check the bytes of the copy of one owner's rows: 8 ranks own a table that Adam trains."""
-    values = ROWS // RANKS * WIDTH * ITEM
-    wanted = values * (1 + SLOTS)
-    hints = {values: "these are the values. What does the optimizer keep beside them?",
-             values * SLOTS: "that is the optimizer's state. The rows themselves must be copied, too",
-             wanted * RANKS: "that is the whole table: how much of it does one rank own?",
-             wanted // ITEM: "these are numbers; each has 4 bytes"}
-    return compared(count, wanted, f"{count:,} bytes. If a step changes few rows, it is enough to copy these.", hints,
-                    "rows of one rank, numbers in a row, bytes of a number, and three of each")
+check_bytes = number(3 * VALUES, f"{3 * VALUES:,} bytes. If a step changes few rows, it is enough to copy these.", {
+    VALUES: "these are the values. What does the optimizer keep beside them?",
+    2 * VALUES: "that is the optimizer's state. The rows themselves must be copied, too",
+    8 * 3 * VALUES: "that is the whole table: how much of it does one rank own?",
+    3 * VALUES // 4: "these are numbers; each has 4 bytes",
+}, "rows of one rank, numbers in a row, bytes of a number, and three of each")
+"""The bytes of the copy of one owner's rows: 8 ranks own a table that Adam trains."""
 
 
 @exercise

@@ -2,17 +2,16 @@
 
 import numpy as np
 
-from refimpl.notebook.exercises import answered, compared, exercise, right, wrong
+from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 
 SIZES = (10, 4, 2)
 
 
-@exercise
-def check_step(after):
-    """Check a parameter of 3.0 after a step of SGD with derivative 0.5 and rate 0.1."""
-    hints = {3.05: "the gradient points uphill: a step goes the other way", 2.5: "multiply by the rate, too",
-             2.9: "how far the step goes depends on the derivative, too"}
-    return compared(after, 2.95, "0.1 times 0.5 less than before.", hints, "parameter - rate * derivative", apart=1e-5)
+check_step = number(2.95, "0.1 times 0.5 less than before.", {
+    3.05: "the gradient points uphill: a step goes the other way", 2.5: "multiply by the rate, too",
+    2.9: "how far the step goes depends on the derivative, too",
+}, "parameter - rate * derivative", apart=1e-5)
+"""A parameter of 3.0 after a step of SGD with derivative 0.5 and rate 0.1."""
 
 
 @exercise

@@ -2,25 +2,21 @@
 
 from fractions import Fraction
 
-from refimpl.collectives.links import Links, Tree, named_links, pack_trees
+from refimpl.collectives.links import Links, Tree, pack_trees
 from refimpl.collectives.links.named import both_ways
 from refimpl.collectives.links.pack import Packing
-from refimpl.notebook.exercises import compared, exercise, right, wrong
+from refimpl.notebook.exercises import exercise, number, right, wrong
 
-CARD, RANKS = 300, 4
 TRIANGLES = Links("two triangles", 6, 0, both_ways(
     [(0, 1, 1), (1, 2, 1), (2, 0, 1), (3, 4, 1), (4, 5, 1), (5, 3, 1), (2, 3, 1)]))
 TRIANGLE = Links("a triangle", 3, 0, both_ways([(0, 1, 1), (1, 2, 1), (2, 0, 1)]))
 
 
-@exercise
-def check_rate(rate):
-    """Check the best rate of an allreduce on 4 equal cards of 300 Mbit/s at a switch."""
-    best = pack_trees(named_links("star-" + ",".join([str(CARD)] * RANKS))).rate
-    hints = {CARD: "then each card would send one vector. What is the least that the busiest card must send?",
-             CARD / 2: "nearly: a rank need not send itself its own part; 2 (N - 1) / N vectors, not 2"}
-    return compared(rate, best, "in 1 s each card sends 300 Mbit: 1.5 times 200.", hints,
-                    "how many vectors must the busiest card send? Divide the card's rate by that", apart=1e-6)
+check_rate = number(200, "in 1 s each card sends 300 Mbit: 1.5 times 200.", {
+    300: "then each card would send one vector. What is the least that the busiest card must send?",
+    150: "nearly: a rank need not send itself its own part; 2 (N - 1) / N vectors, not 2",
+}, "how many vectors must the busiest card send? Divide the card's rate by that", apart=1e-6)
+"""The best rate of an allreduce on 4 equal cards of 300 Mbit/s at a switch."""
 
 
 @exercise
@@ -43,10 +39,10 @@ def check_parts(parts):
 def check_packing(trees):
     """Check trees that fill a triangle of cables. trees: (rate, its cables), with rates that are fractions."""
     found = []
-    for number, (rate, cables) in enumerate(trees):
+    for place, (rate, cables) in enumerate(trees):
         ways = _from_rank_0([tuple(cable) for cable in cables])
         if ways is None:
-            return wrong(f"tree {number}, {cables}, does not join the ranks 0, 1, 2 with two cables")
+            return wrong(f"tree {place}, {cables}, does not join the ranks 0, 1, 2 with two cables")
         found.append(Tree(0, Fraction(rate), ways))
     total, best = sum(tree.rate for tree in found), pack_trees(TRIANGLE).best
     for (a, b), part in Packing(TRIANGLE, "allgather", total, best, "", tuple(found)).load().items():
