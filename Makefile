@@ -181,7 +181,7 @@ conformance-peers: $(installed) ## run the conformance suite and the golden trac
 	done
 	@for peer in torch jax; do \
 	  $(python) -c "import $$peer" 2>/dev/null || continue; \
-	  for trace in lm cnn vgg; do \
+	  for trace in lm cnn nmt vgg; do \
 	    $(python) -m refimpl.conformance.adapters.$${peer}_traces $$trace build/traces/$$peer-$$trace && \
 	    $(python) -m refimpl conformance check build/traces/$$peer-$$trace || exit 1; \
 	  done; \

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NEED_MORE = {
-    "adapters": ("jax_models", "jax_optax", "jax_traces", "ours", "ours_mesh", "ours_owner", "ours_training", "torch_ddp", "torch_given",
-                 "torch_models", "torch_traces", "torch_training", "torchrec_tables"),
+    "adapters": ("jax_models", "jax_optax", "jax_traces", "ours", "ours_mesh", "ours_owner", "ours_training", "torch_ddp",
+                 "torch_given", "torch_models", "torch_traces", "torchrec_tables"),
     "report": ("terminal",),  # rich
     "traces": ("record",),  # what makes golden traces, not what compares with them
 }

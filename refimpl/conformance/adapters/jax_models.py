@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 
 FORGET_BIAS, EPSILON = 1.0, 1e-5
+START, SMOOTHING = 1, 0.1
+"""Of nmt: the number of <s>, and the part of a label that all words share."""
 
 
 def lm_loss(values, batch, state):
@@ -16,18 +18,23 @@ def lm_loss(values, batch, state):
     dtype = values["embedding"].dtype
     weights = batch.get("weights", jnp.ones(batch["targets"].shape, dtype))
 
-    def cell(state, word):
-        c, h = state
-        gates = jnp.concatenate([word, h], 1) @ values["lstm0/kernel"] + values["lstm0/bias"]
-        i, j, f, o = jnp.split(gates, 4, axis=1)
-        c = jax.nn.sigmoid(f + FORGET_BIAS) * c + jax.nn.sigmoid(i) * jnp.tanh(j)
-        h = (jax.nn.sigmoid(o) * jnp.tanh(c)) @ values["lstm0/projection"]
+    def step(state, word):
+        c, h = _cell(values, "lstm0", word, state)
+        h = h @ values["lstm0/projection"]
         return (c, h), h
 
     x = values["embedding"][batch["inputs"]] * (weights != 0)[..., None]
-    (c, h), outputs = jax.lax.scan(cell, (state["lstm0/c"], state["lstm0/h"]), x)
+    (c, h), outputs = jax.lax.scan(step, (state["lstm0/c"], state["lstm0/h"]), x)
     losses = _sampled_softmax(values, outputs.reshape(-1, h.shape[1]), batch)
     return (losses * weights.ravel()).sum() / batch["normaliser"], ({"lstm0/c": c, "lstm0/h": h}, {})
+
+
+def _cell(values, name, x, state):
+    """Return (c, h) of an LSTM after one word."""
+    gates = jnp.concatenate([x, state[1]], -1) @ values[f"{name}/kernel"] + values[f"{name}/bias"]
+    i, j, f, o = jnp.split(gates, 4, axis=-1)
+    c = jax.nn.sigmoid(f + FORGET_BIAS) * state[0] + jax.nn.sigmoid(i) * jnp.tanh(j)
+    return c, jax.nn.sigmoid(o) * jnp.tanh(c)
 
 
 def _sampled_softmax(values, h, batch):
@@ -76,6 +83,51 @@ def vgg_loss(values, batch, state):
     return _cross_entropy(x, batch), ({}, {})
 
 
+def nmt_loss(values, batch, state):
+    """Return the translation model's summed, smoothed cross entropy / normaliser."""
+    losses = jax.vmap(_translation, (None, 1, 1))(values, batch["inputs"], batch["targets"])
+    losses = losses if "weights" not in batch else losses * (batch["weights"] != 0).T
+    return losses.sum() / batch["normaliser"], ({}, {})
+
+
+def _translation(values, source, target):
+    """Return the loss of each word of one sentence's translation, each read before the next is told."""
+    known, zero = source >= 0, jnp.zeros(values["attention/v"].shape, values["output"].dtype)
+
+    def layer(name, words, **how):
+        """Return (the last state, h of each word); past the sentence's end the state stays."""
+        def step(state, given):
+            new = _cell(values, name, given[0], state)
+            state = tuple(jnp.where(given[1], *pair) for pair in zip(new, state))
+            return state, state[1]
+
+        return jax.lax.scan(step, (zero, zero), (words, known), **how)
+
+    x = values["source_embedding"][source]
+    (_, forward), (state, backward) = layer("encoder/forward", x), layer("encoder/backward", x, reverse=True)
+    memory, states = jnp.concatenate([forward, backward], 1), [state]
+    while f"encoder/{len(states)}/kernel" in values:
+        state, memory = layer(f"encoder/{len(states)}", memory)
+        states.append(state)
+    keys = memory @ values["attention/memory"] + values["attention/bias"]
+    scale = values["attention/v"] * values["attention/g"] / jnp.linalg.norm(values["attention/v"])
+
+    def decode(carried, word):
+        (first, *others), context = carried
+        states = [_cell(values, "decoder/0", jnp.concatenate([word, context]), first)]
+        scores = jnp.tanh(states[0][1] @ values["attention/query"] + keys) @ scale
+        context = jax.nn.softmax(jnp.where(known, scores, -jnp.inf)) @ memory
+        for n, state in enumerate(others, 1):
+            states.append(_cell(values, f"decoder/{n}", jnp.concatenate([states[-1][1], context]), state))
+        return (states, context), states[-1][1]
+
+    read = jnp.concatenate([jnp.array([START]), target[:-1]])
+    _, outputs = jax.lax.scan(decode, (states, zero), values["target_embedding"][read])
+    logs = jax.nn.log_softmax(outputs @ values["output"])
+    own = jnp.take_along_axis(logs, target[:, None], axis=1)[:, 0]
+    return -(1 - SMOOTHING) * own - SMOOTHING * logs.mean(axis=1)
+
+
 def _images(batch, like):
     return batch["inputs"].astype(like.dtype) / 127.5 - 1
 
@@ -92,4 +144,4 @@ def _cross_entropy(logits, batch):
     return -own.sum() / batch["normaliser"]
 
 
-LOSSES = {"lm": lm_loss, "cnn": cnn_loss, "vgg": vgg_loss}
+LOSSES = {"lm": lm_loss, "cnn": cnn_loss, "nmt": nmt_loss, "vgg": vgg_loss}

@@ -1,6 +1,6 @@
 """Train the golden traces' models in plain JAX, one process, and write what came of it as a trace.
 
-    python -m refimpl.conformance.adapters.jax_traces lm jax-lm          # or cnn, vgg; float64 as third argument
+    python -m refimpl.conformance.adapters.jax_traces lm jax-lm          # or cnn, nmt, vgg; float64 as third argument
     python -m refimpl conformance check jax-lm
 
 Begins from our inputs and start and computes everything itself: jax.value_and_grad, sums over microbatches, and optax,

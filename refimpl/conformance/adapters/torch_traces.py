@@ -12,9 +12,9 @@ import sys
 import numpy as np
 import torch
 
+from refimpl.conformance.adapters.torch_ddp import OPTIMIZERS
 from refimpl.conformance.adapters.torch_given import numbers
 from refimpl.conformance.adapters.torch_models import LOSSES
-from refimpl.conformance.adapters.torch_training import OPTIMIZERS
 from refimpl.conformance.adapters.traced import TraceTraining, train
 from refimpl.conformance.case import Rows
 from refimpl.conformance.semantics import Semantics

@@ -14,7 +14,8 @@ import numpy as np
 
 from refimpl.conformance.case import double, numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Aggregate, Expected
-from refimpl.conformance.traces.sources import GIVEN, Sources, merged
+from refimpl.conformance.traces.format import JOINS
+from refimpl.conformance.traces.sources import Sources, merged
 from refimpl.conformance.traces.updates import expected_update
 
 MARGIN = 16
@@ -31,7 +32,7 @@ def expected(sources: Sources) -> tuple[dict[tuple, Expected], dict[int, dict]]:
         if sources.theirs.joined_at == "model":
             result |= _measured(sources, step, "carried") | _computed(sources, step)
             result |= _measured(sources, step, "metrics")
-        for stage in GIVEN[sources.theirs.joined_at]:
+        for stage in JOINS[sources.theirs.joined_at]:
             result |= _given(sources, stage, step)
         sums = _aggregates(sources, step)
         result |= {("aggregated", step, None, name, "value"): want for name, want in sums.items()}

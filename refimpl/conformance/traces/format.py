@@ -40,11 +40,8 @@ STAGES = {
 }
 """What a trace may hold, in the order in which a step makes it."""
 PRECISIONS = ("float32", "float64")
-JOINS = {
-    "model": "began from our inputs and start: all gradients are its own",
-    "aggregate": "began from our local gradients and start",
-    "update": "began from our aggregated gradients and start",
-}
+JOINS = {"model": (), "aggregate": ("local",), "update": ("local", "aggregated")}
+"""Where an implementation joins -> the stages before it: it begins from our numbers of the last one, or our inputs."""
 MOST_ARRAYS = 4 << 30
 """Bytes of a trace's arrays: ours have less than 2 MB."""
 

@@ -8,8 +8,6 @@ from refimpl.conformance.traces.format import JOINS, PRECISIONS, Trace, read_tra
 FOLDER = Path(__file__).parent / "golden"
 NAMES = tuple(sorted({path.name.partition("-")[0] for path in FOLDER.glob("*.json")}))
 """Those that are there; this package is used without the models, too."""
-BEGINS_FROM = {"model": ("inputs", "start"), "aggregate": ("local", "start"), "update": ("aggregated", "start")}
-"""Where an implementation joins -> what it is given."""
 
 
 def golden_path(name: str, precision: str) -> Path:
@@ -36,7 +34,7 @@ def export_trace(name: str, path, stage: str | None = None, precision: str = "fl
     if stage is not None:
         if stage not in JOINS:
             raise ValueError(f"no stage {stage!r} to join at; there are {', '.join(JOINS)}")
-        trace = trace.only(BEGINS_FROM[stage])
+        trace = trace.only((*(JOINS[stage][-1:] or ["inputs"]), "start"))
         trace.head["joined_at"] = stage
     path = Path(path)
     return write_trace(trace, path.with_name(path.name.removesuffix(".json").removesuffix(".safetensors")))

@@ -17,6 +17,7 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import PRECISIONS, Trace, edition_of, write_trace
 from refimpl.conformance.traces.golden import FOLDER, golden, golden_path
+from refimpl.plain.rows import aggregate_rows
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
@@ -136,8 +137,7 @@ def _joined(variable, pieces):
         return pieces[0][1] if pieces else np.zeros(variable.shape, variable.dtype)
     empty = np.empty(0, np.int64), np.empty((0, variable.shape[1]), variable.dtype)
     ids, rows = (np.concatenate(parts) for parts in zip(empty, *pieces))
-    order = np.argsort(ids)
-    return Rows(ids[order], rows[order])
+    return aggregate_rows(Rows, ids, rows)
 
 
 def _head(name, precision, options, microbatches, about, variables) -> dict:

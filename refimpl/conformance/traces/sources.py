@@ -7,11 +7,8 @@ import numpy as np
 
 from refimpl.conformance.case import CaseVariable, Rows, Task, nothing_of
 from refimpl.conformance.semantics import Semantics
-from refimpl.conformance.traces.format import Trace
+from refimpl.conformance.traces.format import JOINS, Trace
 from refimpl.plain.rows import aggregate_rows
-
-GIVEN = {"model": (), "aggregate": ("local",), "update": ("local", "aggregated")}
-"""Where a trace joins -> the stages in which it begins from our numbers."""
 
 
 @dataclass
@@ -76,7 +73,7 @@ class Sources:
         """Return their trace if it has all of the places, ours if they began from it there, else None."""
         if all(self.theirs.get(*place) is not None for place in places):
             return self.theirs
-        return self.ours if stage in GIVEN[self.theirs.joined_at] else None
+        return self.ours if stage in JOINS[self.theirs.joined_at] else None
 
     def before(self, step, name, part):
         """Return their parameter (part "value") or state (a slot) before a step; our start for the first; or None."""
