@@ -14,13 +14,13 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6408,
-    "models": 6219,
+    "kernels": 6364,
+    "models": 6196,
     "refimpl/*.py": 194,
     "refimpl/cli": 2678,
     "refimpl/collectives": 4901,
     "refimpl/conformance": 9142,
-    "refimpl/enclosure": 1066,
+    "refimpl/enclosure": 1060,
     "refimpl/experiments": 7420,
     "refimpl/gradients": 1226,
     "refimpl/jax": 1456,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1951,
     "refimpl/training": 8079,
     "refimpl/transport": 3967,
-    "tests": 45834,
+    "tests": 45659,
 }
 
 

@@ -1,4 +1,7 @@
-"""``definition`` on a GPU, except for rounding: one launch each. Sums over units are float64, rounded at the end."""
+"""``definition`` on a GPU, except for rounding: one launch each. Sums over units are float64, rounded at the end.
+
+Every argument is C-contiguous.
+"""
 
 import math
 
@@ -11,14 +14,12 @@ LANES = 64
 
 
 def attention_scores(query, keys, scale, lengths):
-    """See ``definition.attention_scores``; every argument is C-contiguous."""
     (sentences, time, units), scores = keys.shape, array_module(keys).empty(keys.shape[:2], keys.dtype)
     score(sentences * time, LANES, time, units, query, keys, scale, lengths, scores)
     return scores
 
 
 def attention_scores_backward(dscores, query, keys, scale, dkeys, dscale):
-    """See ``definition.attention_scores_backward``; every argument is C-contiguous."""
     (sentences, time, units), dquery = keys.shape, array_module(keys).empty_like(query)
     gradient_of_unit(sentences, units, time, units, scalar(keys, 1), dscores, query, keys, scale, dkeys, dscale,
                      dquery)
@@ -26,14 +27,12 @@ def attention_scores_backward(dscores, query, keys, scale, dkeys, dscale):
 
 
 def masked_softmax(scores, lengths):
-    """See ``definition.masked_softmax``; every argument is C-contiguous."""
     weights = array_module(scores).empty_like(scores)
     softmax_of_row(1, len(scores), scores.shape[1], scalar(scores, 0), scores, lengths, weights)
     return weights
 
 
 def masked_softmax_backward(dweights, weights):
-    """See ``definition.masked_softmax_backward``; every argument is C-contiguous."""
     dscores = array_module(weights).empty_like(weights)
     gradient_of_row(1, len(weights), weights.shape[1], scalar(weights, 0), dweights, weights, dscores)
     return dscores

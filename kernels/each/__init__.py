@@ -50,4 +50,4 @@ def _each(targets, sources, kernel, do):
         else:
             do(target, source)
     if quick:
-        kernel(sorted(quick, key=lambda item: -item[0]))
+        kernel(quick)

@@ -4,18 +4,18 @@ from kernels.cuda import each_of_many
 
 
 @each_of_many(own=2)
-def copy_elements(number, place, source, target):
+def copy_elements(place, source, target):
     """Copy an element."""
     target[place] = source[place]
 
 
 @each_of_many(own=2)
-def add_elements(number, place, source, target):
+def add_elements(place, source, target):
     """Add an element."""
     target[place] += source[place]
 
 
 @each_of_many(own=3)
-def scale_elements(number, place, source, target, factor):
+def scale_elements(place, source, target, factor):
     """Write an element times the factor."""
     target[place] = source[place] * factor

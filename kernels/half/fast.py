@@ -12,17 +12,14 @@ from kernels.compiled import compiled, inlined
 
 
 def encode(values, out):
-    """See ``definition.encode``."""
     (_encode_fp16 if out.dtype == np.float16 else _encode_bf16)(values, out.view(np.uint16))
 
 
 def decode(half, out):
-    """See ``definition.decode``."""
     (_decode_fp16 if half.dtype == np.float16 else _decode_bf16)(half.view(np.uint16), out)
 
 
 def add(into, other):
-    """See ``definition.add``."""
     rounds, kernels = other.dtype == np.float32, SUMS[into.dtype.type]
     kernels[rounds](into.view(np.uint16), other if rounds else other.view(np.uint16))
 

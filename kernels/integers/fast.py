@@ -7,12 +7,10 @@ from kernels.random.fast import before, random_bits_of
 
 
 def encode(values, exponent, key, out):
-    """See ``definition.encode``."""
     _encode(values, 2.0**exponent, before(key, 0), out)
 
 
 def decode(message, exponent, out):
-    """See ``definition.decode``."""
     _decode(message, 2.0**-exponent, out)
 
 

@@ -19,7 +19,6 @@ WAYS = 4
 
 
 def largest(values, count):
-    """See ``definition.largest``."""
     if not 0 < count < len(values):
         return np.arange(min(count, len(values)), dtype=np.int64)
     bits = np.ascontiguousarray(values).view(np.uint32)

@@ -2,14 +2,7 @@
 
 from kernels.arrays import is_numpy
 from kernels.levels import cuda, definition, fast
-
-
-def encode_signs(values, packed):
-    """Write the signs of float32 values, (n,) NumPy, to ``packed``, (⌈n/8⌉,) uint8; return the means. Local.
-
-    See ``definition.encode_signs``.
-    """
-    return fast.encode_signs(values, packed)
+from kernels.levels.fast import encode_signs
 
 
 def quantise(values, s, norm, key, packed):

@@ -9,7 +9,6 @@ from kernels.random.fast import before
 
 
 def quantise(values, s, norm, key, packed):
-    """See ``definition.quantise``."""
     norm = np.float64(norm) or np.float64(1)  # 0 if all values are
     quantise_eight(1, -(-values.size // 8), values, values.size, np.float64(s), norm, before(key, 0),
                    1 + s.bit_length(), packed, packed.size)

@@ -16,28 +16,25 @@ BLOCK = 1024
 
 
 def encode_signs(values, packed):
-    """See ``definition.encode_signs``."""
+    """See ``definition.encode_signs``. Local, NumPy."""
     means = np.empty(2, np.float32)
     _encode_signs(values, packed, means)
     return means
 
 
 def quantise(values, s, norm, key, packed):
-    """See ``definition.quantise``."""
     bits = 1 + s.bit_length()
     norm = np.float64(norm) or 1.0  # 0 if all values are
     _quantise(values, float(s), norm, before(key, 0), bits, turned(bits), packed, np.empty(BLOCK, np.uint8))
 
 
 def three_levels(values, most, key, packed):
-    """See ``definition.three_levels``."""
     largest = np.minimum(np.abs(values).max(initial=0), most)  # NaN if one of them is
     _three_levels(values, np.float64(largest), before(key, 0), turned(2), packed, np.empty(BLOCK, np.uint8))
     return largest
 
 
 def look_up(packed, bits, table, out):
-    """See ``definition.look_up``."""
     if bits == 1:
         return _look_up_signs(packed, table[0], table[1], out)
     by_bits, whole = table[turned(bits)], 0

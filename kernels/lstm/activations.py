@@ -20,7 +20,7 @@ LN2_LOW = np.float32(math.log(2) - 0.693359375)
 # (exp(r) - 1 - r) / r^2 on |r| <= ln(2) / 2: Cephes expf (Moshier), relative error below 2^-26 of exp(r)
 P0, P1, P2, P3, P4, P5 = (np.float32(p) for p in (5.0000001201e-1, 1.6666665459e-1, 4.1665795894e-2,
                                                  8.3334519073e-3, 1.3981999507e-3, 1.9875691500e-4))
-ONE, TWO, MINUS_ONE, ZERO = np.float32(1), np.float32(2), np.float32(-1), np.float32(0)
+ONE, TWO = np.float32(1), np.float32(2)
 SIGMOID_LIMIT = np.float32(87.0)  # exp(87) and 1 / (1 + exp(87)) are normal numbers
 TANH_LIMIT = np.float32(20.0)  # tanh(10) rounds to 1
 EXPONENT_BIAS = np.int32(127)

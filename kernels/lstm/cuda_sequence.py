@@ -9,7 +9,7 @@ from typing import Any
 
 from kernels.arrays import array_module
 from kernels.lstm.cuda import cell_backward, cell_forward, sum_of_rows
-from kernels.lstm.feedback import fed_rows
+from kernels.lstm.definition import fed_rows
 
 
 @dataclass

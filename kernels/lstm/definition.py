@@ -5,9 +5,35 @@ without peepholes):  gates i, j, f, o in this order;  c' = sigmoid(f + 1) * c + 
 m = sigmoid(o) * tanh(c');  h' = m @ projection.
 """
 
+from typing import Protocol
+
 from kernels.arrays import array_module
 
 FORGET_BIAS = 1.0
+
+
+class Feedback(Protocol):
+    """Computes the last ``columns`` of an LSTM's next input from its output, as attention does (Luong et al. 2015)."""
+
+    columns: int
+
+    def forward(self, t, h):
+        """Return these columns of step t + 1, (streams, columns), from h_t: (streams, width).
+
+        It is also called after the last step; the result is then not used.
+        """
+
+    def backward(self, t, d):
+        """Return the gradient of h_t: (streams, width). It is called from the last step to the first.
+
+        d: the gradient of the result of ``forward``, (streams, columns); None for the last step.
+        """
+
+
+def fed_rows(kernel, width, feedback):
+    """Return the kernel's rows for the columns that feedback writes: (columns, 4 * hidden). Local."""
+    inputs = len(kernel) - width
+    return kernel[inputs - feedback.columns:inputs]
 
 
 def sigmoid(x):
@@ -54,7 +80,7 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, lengths=None, feedback=Non
     x: (time, streams, inputs).  kernel: (inputs + width, 4 * hidden).  bias: (4 * hidden,).
     projection: (hidden, width), or None for width == hidden.  c0: (streams, hidden).  h0: (streams, width).
     lengths: (streams,) steps of each stream; later steps do not change its state; None: all have ``time``.
-    feedback: its ``forward(t, h)`` gives the last columns of x in step t + 1 (see ``sequence.Feedback``); None: none.
+    feedback: its ``forward(t, h)`` gives the last columns of x in step t + 1 (see ``Feedback``); None: none.
     """
     xp = array_module(x, kernel)
     c, h, fed, outputs = c0, h0, None, []

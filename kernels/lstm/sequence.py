@@ -2,7 +2,7 @@
 
 Inside, columns are streams: a step's gates are (4 * hidden, streams). So the weights are on the left in products, which
 BLAS packs about twice as fast for few streams, and the cell's loops are long for any number of streams. Neither helps
-on a GPU: see ``cuda_sequence``.
+on a GPU: see ``cuda_sequence``. Other arrays have a version of their own (``kernels.arrays.definition_for``).
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels.arrays import array_module, definition_for, is_float_cuda, is_numpy
-from kernels.lstm import cuda_sequence, definition, fast
-from kernels.lstm.feedback import Feedback, fed_rows
+from kernels.arrays import array_module, definition_for, is_float_cuda
+from kernels.lstm import cuda_sequence, fast
+from kernels.lstm.definition import Feedback, fed_rows
 
 
 class Workspace:
@@ -70,29 +70,24 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None, lengths=No
     """
     check_shapes(x, kernel, bias, projection, c0, h0, lengths)
     work, ended = workspace or Workspace(), ended_streams(lengths, len(x))
-    if is_float_cuda(x, kernel):
-        return cuda_sequence.lstm_forward(x, kernel, bias, projection, c0, h0, work, ended, feedback)
-    if own := definition_for("lstm", None, x, kernel):
-        return own.lstm_forward(x, kernel, bias, projection, c0, h0, work, ended, feedback)
-    xp = array_module(x, kernel)
+    if other := _version(x, kernel):
+        return other.lstm_forward(x, kernel, bias, projection, c0, h0, work, ended, feedback)
     (time, streams, inputs), hidden, width = x.shape, c0.shape[1], h0.shape[1]
     tape = Tape(work.array("xh", (time + 1, streams, inputs + width), x),
                 work.array("activations", (time, 4 * hidden, streams), x),
                 work.array("tanh_c", (time, hidden, streams), x), work.array("m", (time, hidden, streams), x),
                 work.array("c", (time + 1, hidden, streams), x), width, work, ended, feedback)
-    h, cell = tape.xh[:, :, inputs:], fast if is_numpy(x, c0) else definition
+    h, weights = tape.xh[:, :, inputs:], work.array("weights", kernel.shape[::-1], x)
     tape.xh[:-1, :, :inputs], tape.c[0], h[0] = x, c0.T, h0
-    weights = kernel.T
-    if is_numpy(kernel):  # BLAS reads a copy twice as fast as a transposed view; for cuBLAS both are equal
-        transpose(kernel, weights := work.array("weights", kernel.shape[::-1], x))
+    fast.transpose(kernel, weights)  # BLAS reads a copy twice as fast as a transposed view
     for t in range(time):
         gates, m = tape.activations[t], tape.m[t]
-        xp.matmul(weights, tape.xh[t].T, out=gates)
-        cell.cell_forward(gates, bias, tape.c[t], tape.c[t + 1], tape.tanh_c[t], m)
+        np.matmul(weights, tape.xh[t].T, out=gates)
+        fast.cell_forward(gates, bias, tape.c[t], tape.c[t + 1], tape.tanh_c[t], m)
         if projection is None:
-            transpose(m, h[t + 1])
+            fast.transpose(m, h[t + 1])
         else:
-            xp.matmul(m.T, projection, out=h[t + 1])
+            np.matmul(m.T, projection, out=h[t + 1])
         if (gone := ended[t]) is not None:
             tape.c[t + 1][:, gone], h[t + 1, gone] = tape.c[t][:, gone], h[t, gone]
         if feedback is not None:
@@ -111,25 +106,28 @@ def lstm_backward(dh, tape, kernel, projection, initial=False, last=None):
     Every result is a new array; dprojection is None if projection is. In the columns of feedback, dx is the gradient
     that feedback has read.
     """
-    if is_float_cuda(dh, kernel):
-        return cuda_sequence.lstm_backward(dh, tape, kernel, projection, initial, last)
-    if own := definition_for("lstm", None, dh, kernel):
-        return own.lstm_backward(dh, tape, kernel, projection, initial, last)
-    xp, work = array_module(dh, kernel), tape.workspace
+    if other := _version(dh, kernel):
+        return other.lstm_backward(dh, tape, kernel, projection, initial, last)
+    work = tape.workspace
     (time, streams, width), hidden = dh.shape, tape.c.shape[1]
     inputs = len(kernel) - width
     total, dgates, dc0, dh0 = steps_backward(dh, tape, kernel, projection, initial, last)
-    dkernel, dx = xp.empty_like(kernel), xp.empty((time * streams, inputs), dh.dtype)
+    dkernel, dx = np.empty_like(kernel), np.empty((time * streams, inputs), dh.dtype)
     transposed_product(dgates, tape.xh[:-1].reshape(-1, inputs + width),
-                       lambda: work.array("dkernel", kernel.shape[::-1], dh), dkernel)
-    transposed_product(kernel[:inputs], dgates, lambda: work.array("dx", (inputs, time * streams), dh), dx)
+                       work.array("dkernel", kernel.shape[::-1], dh), dkernel)
+    transposed_product(kernel[:inputs], dgates, work.array("dx", (inputs, time * streams), dh), dx)
     dprojection = None
     if projection is not None:
         m = work.array("m_by_row", (hidden, time, streams), dh)
         m[:] = tape.m.transpose(1, 0, 2)
-        dprojection = xp.matmul(m.reshape(hidden, -1), total.reshape(-1, width))
-    dbias = dgates @ xp.ones(time * streams, dh.dtype)  # a product is faster than a sum along the rows
+        dprojection = np.matmul(m.reshape(hidden, -1), total.reshape(-1, width))
+    dbias = dgates @ np.ones(time * streams, dh.dtype)  # a product is faster than a sum along the rows
     return dx.reshape(time, streams, inputs), dkernel, dbias, dprojection, dc0, dh0
+
+
+def _version(*arrays):
+    """Return the version for arrays that are not NumPy's; None: the one below."""
+    return cuda_sequence if is_float_cuda(*arrays) else definition_for("lstm", None, *arrays)
 
 
 def steps_backward(dh, tape, kernel, projection, initial, last):
@@ -138,33 +136,32 @@ def steps_backward(dh, tape, kernel, projection, initial, last):
     Shapes of the results: (time, streams, width), filled only if there is a projection; (4 * hidden, time * streams);
     (streams, hidden) and (streams, width), or None and None.
     """
-    xp, work = array_module(dh), tape.workspace
+    work, feedback = tape.workspace, tape.feedback
     (time, streams, width), hidden = dh.shape, tape.c.shape[1]
     recurrent = kernel[len(kernel) - width:]
     total = work.array("dh", (time, streams, width), dh)
     dgates = work.array("dgates", (4 * hidden, time, streams), dh)
     step, dm = work.array("step", (4 * hidden, streams), dh), work.array("dm", (hidden, streams), dh)
     dc, before = state_gradients(last, hidden, width, streams, dh)
-    cell, feedback = fast if is_numpy(dh) else definition, tape.feedback
     for t in range(time - 1, -1, -1):
         if feedback is not None:
             d = None if t == time - 1 else fed_rows(kernel, width, feedback) @ step
             before += feedback.backward(t, None if d is None else d.T).T
         if projection is None:
-            transpose(dh[t], dm)
+            fast.transpose(dh[t], dm)
             dm += before
         else:
-            xp.add(dh[t], before.T, out=total[t])
-            xp.matmul(projection, total[t].T, out=dm)
+            np.add(dh[t], before.T, out=total[t])
+            np.matmul(projection, total[t].T, out=dm)
         gone = tape.ended[t]
         if gone is not None:
             kept = dc[:, gone], dh[t, gone].T + before[:, gone]
-        cell.cell_backward(dm, dc, tape.activations[t], tape.c[t], tape.tanh_c[t], step)
+        fast.cell_backward(dm, dc, tape.activations[t], tape.c[t], tape.tanh_c[t], step)
         if gone is not None:
             step[:, gone], dc[:, gone], total[t, gone] = 0, kept[0], 0
         dgates[:, t] = step
         if t or initial:
-            xp.matmul(recurrent, step, out=before)
+            np.matmul(recurrent, step, out=before)
             if gone is not None:
                 before[:, gone] = kept[1]
     return total, dgates.reshape(4 * hidden, -1), *((dc.T, before.T) if initial else (None, None))
@@ -175,10 +172,9 @@ def state_gradients(last, hidden, width, streams, like):
 
     last: (dc, dh), or None for zeros.
     """
-    xp = array_module(like)
     if last is None:
-        return xp.zeros((hidden, streams), like.dtype), xp.zeros((width, streams), like.dtype)
-    return tuple(xp.array(d.T, dtype=like.dtype, order="C") for d in last)
+        return np.zeros((hidden, streams), like.dtype), np.zeros((width, streams), like.dtype)
+    return tuple(np.array(d.T, dtype=like.dtype, order="C") for d in last)
 
 
 def ended_streams(lengths, time):
@@ -208,21 +204,10 @@ def check_shapes(x, kernel, bias, projection, c0, h0, lengths):
             raise ValueError(f"{name} is {array.dtype} and x is {x.dtype}: convert one of them")
 
 
-def transpose(matrix, out):
-    """Write ``matrix.T`` to ``out``; both are matrices with any strides. Local."""
-    if is_numpy(matrix, out):
-        fast.transpose(matrix, out)
-    else:
-        out[:] = matrix.T
-
-
 def transposed_product(left, right, space, out):
     """Write ``(left @ right).T`` to ``out``. Local.
 
-    BLAS is faster if neither factor is transposed. So the product is written to ``space()`` and then transposed, which
+    BLAS is faster if neither factor is transposed. So the product is written to ``space`` and then transposed, which
     costs less.
     """
-    if is_numpy(left, right):
-        transpose(array_module(left).matmul(left, right, out=space()), out)
-    else:
-        array_module(left).matmul(right.T, left.T, out=out)
+    fast.transpose(np.matmul(left, right, out=space), out)

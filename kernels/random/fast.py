@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from kernels.compiled import compiled
+from kernels.compiled import compiled, inlined
 from kernels.random.definition import GOLDEN, MIX
 
 STEP, MIX_FIRST, MIX_SECOND = np.uint64(GOLDEN), np.uint64(MIX[0]), np.uint64(MIX[1])
@@ -36,29 +36,25 @@ def before(key, start):
     return np.uint64((key + start * GOLDEN) % 2**64)
 
 
-@compiled(inline="always")
-def _mix(z):
+@inlined
+def random_bits_of(before, i):
+    """Return element i of a sequence, for other kernels. before: the result of ``before``."""
+    z = before + np.uint64(i + 1) * STEP
     z = (z ^ (z >> np.uint64(30))) * MIX_FIRST
     z = (z ^ (z >> np.uint64(27))) * MIX_SECOND
     return z ^ (z >> np.uint64(31))
 
 
-@compiled(inline="always", keep=False)
-def random_bits_of(before, i):
-    """Return element i of a sequence, for other kernels. before: the result of ``before``."""
-    return _mix(before + np.uint64(i + 1) * STEP)
-
-
 @compiled
 def _fill_bits(before, bits):
     for i in range(len(bits)):
-        bits[i] = _mix(before + np.uint64(i + 1) * STEP)
+        bits[i] = random_bits_of(before, i)
 
 
 @compiled
 def _fill_uniform(before, numbers):
     for i in range(len(numbers)):
-        numbers[i] = np.float64(_mix(before + np.uint64(i + 1) * STEP) >> np.uint64(11)) * 2.0**-53
+        numbers[i] = np.float64(random_bits_of(before, i) >> np.uint64(11)) * 2.0**-53
 
 
 @compiled
@@ -67,5 +63,5 @@ def _fill_dropout(before, threshold, kept, scale, width):
     for row in range(rows):
         first = before + np.uint64(row) * width * STEP
         for i in range(columns):
-            bits = _mix(first + np.uint64(i + 1) * STEP) >> np.uint64(40)
+            bits = random_bits_of(first, i) >> np.uint64(40)
             scale[row, i] = kept if bits < threshold else kept - kept

@@ -25,7 +25,7 @@ def aggregate_rows(ids, rows) -> RowGradient:
     long = np.flatnonzero(np.diff(starts) > cuda_segments.LONG)
     parts = [np.array([len(unique), len(long)]), starts, order, long]
     there = to_device(np.concatenate(parts))  # one transfer
-    counts, starts, order, long = cut(there, [len(part) for part in parts])
+    counts, starts, order, long = xp.split(there, np.cumsum([len(part) for part in parts])[:-1].tolist())
     total = xp.empty((len(unique), width), rows.dtype)
     add_segments(*total.shape, width, counts, starts, order, long, xp.ascontiguousarray(rows), total)
     return RowGradient(unique, total)
@@ -66,12 +66,6 @@ def aggregate_there(ids, rows, wide=False):
     if is_wide and not wide:
         return aggregate_there(ids, rows, wide=True)
     return RowGradient(unique[:segments], total[:segments])
-
-
-def cut(array, lengths):
-    """Return consecutive parts of an array, as views."""
-    ends = np.cumsum(lengths).tolist()
-    return [array[end - length:end] for end, length in zip(ends, lengths)]
 
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:

@@ -6,7 +6,6 @@ parameter. ``update_dense`` and ``update_rows`` apply one step of an elementwise
 
 from collections import defaultdict
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Callable
 
 import numpy as np
@@ -135,7 +134,7 @@ def update_dense_each(name, items, rate, *, step, **options):
             update_dense(name, parameter, state, gradient, rate, step=step, scale=scale, decay=decay, **options)
     for real, some in quick.items():
         optimizer = ELEMENTWISE[name]
-        optimizer.cuda_each(_largest_first(some), *map(real, optimizer.scalars(rate, **_options(name, step, options))))
+        optimizer.cuda_each(some, *map(real, optimizer.scalars(rate, **_options(name, step, options))))
 
 
 def move_each(pairs, rate):
@@ -147,8 +146,7 @@ def move_each(pairs, rate):
     for dtype in {values.dtype: None for values, _ in pairs}:
         some = [pair for pair in pairs if pair[0].dtype == dtype]
         if all(is_float_cuda(*pair) and all(a.flags.c_contiguous for a in pair) for pair in some):
-            cuda.move_each(_largest_first([(values.size, values, estimate) for values, estimate in some]),
-                           dtype.type(rate))
+            cuda.move_each([(values.size, values, estimate) for values, estimate in some], dtype.type(rate))
         else:
             for values, estimate in some:
                 values += dtype.type(rate) * (estimate - values)
@@ -211,11 +209,6 @@ def _numbers(optimizer, parameter, rate, options, scale, decay):
 def _decay(optimizer, rate, decay):
     """Return a factor of the parameter, and what weight decay does with it: see ``fast.sgd``; 0: nothing."""
     return (1 - rate * decay, 2) if decay and optimizer.decoupled else (decay, int(decay != 0))
-
-
-def _largest_first(items):
-    """Return (size, ...) of several arrays by falling size; the arrays of a launch should have similar sizes."""
-    return sorted(items, key=itemgetter(0), reverse=True)
 
 
 def _check_alike(parameter, array, what, shape):

@@ -82,25 +82,25 @@ def adam_rows(row, column, width, ids, parameters, firsts, seconds, gradients, b
 
 
 @each_of_many(own=5)
-def sgd_each(number, place, parameters, gradients, scale, decay, decays, rate):
+def sgd_each(place, parameters, gradients, scale, decay, decays, rate):
     """Update an element of an array; see ``definition.sgd``."""
     sgd_at(place, parameters, gradients[place], rate, scale, decay, decays)
 
 
 @each_of_many(own=6)
-def momentum_each(number, place, parameters, velocities, gradients, scale, decay, decays, rate, mu, ahead):
+def momentum_each(place, parameters, velocities, gradients, scale, decay, decays, rate, mu, ahead):
     """Update an element of an array; see ``definition.momentum``."""
     momentum_at(place, parameters, velocities, gradients[place], rate, mu, ahead, scale, decay, decays)
 
 
 @each_of_many(own=6)
-def adagrad_each(number, place, parameters, accumulators, gradients, scale, decay, decays, rate, epsilon):
+def adagrad_each(place, parameters, accumulators, gradients, scale, decay, decays, rate, epsilon):
     """Update an element of an array; see ``definition.adagrad``."""
     adagrad_at(place, parameters, accumulators, gradients[place], rate, epsilon, scale, decay, decays)
 
 
 @each_of_many(own=7)
-def adam_each(number, place, parameters, firsts, seconds, gradients, scale, decay, decays, beta1, rest1, beta2, rest2,
+def adam_each(place, parameters, firsts, seconds, gradients, scale, decay, decays, beta1, rest1, beta2, rest2,
               rate, correction, epsilon):
     """Update an element of an array; see ``definition.adam``."""
     adam_at(place, parameters, firsts, seconds, gradients[place], beta1, rest1, beta2, rest2, rate, correction, epsilon,
@@ -108,6 +108,6 @@ def adam_each(number, place, parameters, firsts, seconds, gradients, scale, deca
 
 
 @each_of_many(own=2)
-def move_each(number, place, values, estimates, rate):
+def move_each(place, values, estimates, rate):
     """Move a statistic towards its estimate."""
     values[place] += rate * (estimates[place] - values[place])

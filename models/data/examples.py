@@ -6,11 +6,11 @@ import numpy as np
 
 from kernels.random import key_of, random_bits
 from models import Batch
-from models.data.protocol import fingerprint_of, require_step
+from models.data.protocol import Epochs, fingerprint_of, require_step
 from models.sizes import require_positive
 
 
-class Examples:
+class Examples(Epochs):
     """n examples, shuffled anew in every epoch, V·b in each step; a ``Data``.
 
     A global batch is the next V·b examples of the epoch's order, and microbatch v is its v-th piece of b examples. The
@@ -42,10 +42,6 @@ class Examples:
     def fingerprint(self) -> str:
         cutting = self.microbatches, self.size, self.seed, self.shuffle
         return fingerprint_of("examples", self.inputs, self.targets, *cutting)
-
-    def starts_epoch(self, step: int) -> bool:
-        require_step(self, step)
-        return step % self.steps_per_epoch == 0
 
     def examples(self, step: int) -> int:
         """Return the number of examples in the global batch: V·b, or the rest at the end of an epoch."""

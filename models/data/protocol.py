@@ -44,6 +44,14 @@ class Data(Protocol):
         """Return True if ``step`` is the first of an epoch: state carried between steps is then reset."""
 
 
+class Epochs:
+    """The base of data that repeat after ``steps_per_epoch`` steps."""
+
+    def starts_epoch(self, step: int) -> bool:
+        require_step(self, step)
+        return step % self.steps_per_epoch == 0
+
+
 def require_step(data: Data, step: int, index: int = 0):
     """Raise ValueError unless ``data`` has this step and this microbatch. Local."""
     if not data.steps_per_epoch:

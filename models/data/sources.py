@@ -46,11 +46,10 @@ def source_names(content: type | None = None) -> str:
                      if content in (None, inspect.signature(loader).return_annotation))
 
 
-def load(name: str, **options) -> Corpus | Images | Pairs:
+def load(name: str) -> Corpus | Images | Pairs:
     """Return the data called ``name``, e.g. "shakespeare" or "lm1b:DIR" (see SOURCES). Local, on each rank.
 
-    options: the keyword arguments of the source's loader, e.g. ``load("lm1b:DIR", shards=2)``.
-    Raises DataError if the source or the option does not exist, or if files are missing or damaged.
+    Raises DataError if the source does not exist, or if files are missing or damaged.
     """
     kind, _, argument = name.partition(":")
     if kind not in FORMS:
@@ -58,9 +57,4 @@ def load(name: str, **options) -> Corpus | Images | Pairs:
     form, loader = FORMS[kind], SOURCES[FORMS[kind]]
     if argument and ":" not in form or not argument and ":" in form and "[" not in form:
         raise DataError(f"{name!r} should read {form}")
-    parameters = list(inspect.signature(loader).parameters)
-    known = parameters[1:] if ":" in form else parameters
-    for option in options:
-        if option not in known:
-            raise DataError(f"{form} has no option {option!r}; it has {', '.join(known) or 'none'}")
-    return loader(argument, **options) if argument else loader(**options)
+    return loader(argument) if argument else loader()

@@ -5,11 +5,11 @@ from functools import cached_property
 import numpy as np
 
 from models import Batch
-from models.data.protocol import fingerprint_of, require_step
+from models.data.protocol import Epochs, fingerprint_of, require_step
 from models.sizes import require_positive
 
 
-class TokenStreams:
+class TokenStreams(Epochs):
     """The n = L-1 pairs (token, next token) of a text as V·b contiguous streams; a ``Data``.
 
     Stream i has n // (V·b) pairs, and one more if i < n mod (V·b); it is row i mod b of microbatch i // b.  Step s
@@ -43,10 +43,6 @@ class TokenStreams:
     def offset(self, step: int) -> int:
         """Return the position in each stream at which the window of ``step`` begins."""
         return step % self.steps_per_epoch * self.window
-
-    def starts_epoch(self, step: int) -> bool:
-        require_step(self, step)
-        return self.offset(step) == 0
 
     def examples(self, step: int) -> int:
         """Return the number of targets in the windows of all V·b streams."""

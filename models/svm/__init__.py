@@ -2,7 +2,6 @@
 
     named      sets of samples by name
     storage    dense samples, and CSR
-    samples    a rank's samples, the active ones first
     cache      the most recently used kernel rows
     solver     sequential minimal optimisation, with elimination and reconstruction
     blocks     the same with many pairs in a round

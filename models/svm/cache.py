@@ -92,13 +92,9 @@ class RowCache:
         self.fill(self.vectors, slots, self.lengths, self.rows)
         self.lengths[slots] = self.samples.active
 
-    def vector(self, number: int):
-        """Return the features of a sample in the cache."""
-        return self.vectors[self.slots[number]]
-
     def between(self, i: int, j: int) -> float:
         """Return K of two samples in the cache."""
-        return self.store.value(self.vector(i), self.vector(j))
+        return self.store.value(self.vectors[self.slots[i]], self.vectors[self.slots[j]])
 
     def fill(self, vectors, slots, starts, rows):
         """Compute rows[s] of vectors[s], from starts[s] to the last active sample, for each s in ``slots``."""

@@ -31,10 +31,10 @@ class SvmTraffic:
         self.ranks, self.packing, self.rounds, self.gathered, self.terms = ranks, packing, 0, 0, 0
         self.sent = np.zeros(count, np.int64)
 
-    def gather(self, array, phase="pairs"):
+    def gather(self, array):
         """Return the arrays of all ranks, by rank: (size, ...)."""
         self.rounds, self.gathered = self.rounds + 1, self.gathered + array.size
-        return self.ranks.gather(array, phase)
+        return self.ranks.gather(array, "pairs")
 
     def gather_terms(self, ids, values):
         """Return one number for each sample in no order, padded with zeros. values: (k,), of this rank's samples."""

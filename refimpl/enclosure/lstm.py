@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.lstm.definition import FORGET_BIAS
-from kernels.lstm.feedback import fed_rows
+from kernels.lstm.definition import FORGET_BIAS, fed_rows
 from refimpl.enclosure import elementwise, sums
 from refimpl.enclosure.enclosure import Enclosure
 from refimpl.enclosure.moves import concatenate, split, zeros

@@ -48,11 +48,6 @@ def zeros_like(a):
     return zeros(a.shape, a.dtype)
 
 
-def full_like(a, value):
-    """Return balls of radius 0 around one value, of an enclosure's shape and dtype."""
-    return asarray(np.full(a.shape, value, a.dtype))
-
-
 empty, empty_like = zeros, zeros_like
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from refimpl.enclosure import convolution, elementwise, lstm, sums
 from refimpl.enclosure.enclosure import Enclosure, Truth
 from refimpl.enclosure.moves import (  # noqa: F401 - models and kernels look for them here
-    asarray, ascontiguousarray, broadcast_to, common, concatenate, empty, empty_like, enclosed, full_like, ones, pad,
-    split, zeros, zeros_like)
+    asarray, ascontiguousarray, broadcast_to, common, concatenate, empty, empty_like, enclosed, ones, pad, split, zeros,
+    zeros_like)
 
 Enclosure.functions = sys.modules[__name__]
 int64, uint64, float32, float64 = np.int64, np.uint64, np.float32, np.float64
@@ -46,7 +46,7 @@ subtract, divide, maximum = map(_binary, (elementwise.subtract, elementwise.divi
 exp, log, tanh, sqrt, sigmoid = map(_unary, (elementwise.exp, elementwise.log, elementwise.tanh, elementwise.sqrt,
                                              elementwise.sigmoid))
 negative, absolute = elementwise.negative, elementwise.absolute
-abs, true_divide = absolute, divide
+abs = absolute
 
 
 def multiply(a, b, out=None):

@@ -21,7 +21,7 @@ def test_the_drawing():
     assert reference(0, 6) == "(((0+1)+(2+3))+(4+5))"
 
 
-@pytest.mark.parametrize("leaves", range(1, 34))
+@pytest.mark.parametrize("leaves", [*range(1, 10), 16, 17, 33])
 def test_every_number_of_ranks_forms_the_same_tree(leaves):
     for ranks in range(1, leaves + 3):
         parts, seen = [], []

@@ -9,8 +9,8 @@ from kernels.each import add_each, aligned_each, copy_each, scaled_each
 SHAPES = [(3, 4), (), (7,), (0, 2), (5,), (1,), (2, 2, 2), (9,), (4,), (6,), (1, 1)]
 
 
-@each_of_many(own=2)
-def write_number(number, place, factor, out):
+@each_of_many(own=3)
+def write_number(place, number, factor, out):
     """Write a number that names the element."""
     out[place] = factor * (100 * number + place)
 
@@ -22,7 +22,7 @@ def draw(seed, dtype="float32"):
 
 def test_each_element_of_each_array_is_met_once(gpu):
     arrays = [gpu.full(size, -1.0, np.float32) for size in (3, 0, 17, 1, 2, 5, 4, 9, 8, 6)]
-    write_number([(array.size, np.float32(2), array) for array in arrays])
+    write_number([(array.size, number, np.float32(2), array) for number, array in enumerate(arrays)])
     for number, array in enumerate(arrays):
         assert array.get().tolist() == [2.0 * (100 * number + place) for place in range(array.size)]
 
@@ -31,7 +31,7 @@ def test_each_element_of_each_array_is_met_once(gpu):
 def test_arrays_of_unlike_sizes_and_kinds_are_launched_apart(gpu, monkeypatch, idle):
     monkeypatch.setattr("kernels.cuda.many.MOST_IDLE", idle)
     arrays = [gpu.zeros(size, dtype) for size, dtype in ((40, "f4"), (3, "f4"), (3, "f8"), (20, "f8"), (2, "f4"))]
-    write_number([(array.size, array.dtype.type(1), array) for array in arrays])
+    write_number([(array.size, number, array.dtype.type(1), array) for number, array in enumerate(arrays)])
     for number, array in enumerate(arrays):
         assert array.get().tolist() == [100 * number + place for place in range(array.size)]
 

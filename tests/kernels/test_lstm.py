@@ -1,4 +1,4 @@
-"""The LSTM kernel: compiled cell against its definition, whole sequence against the plain one and against PyTorch."""
+"""The LSTM kernel: compiled cell against its definition, whole sequence against PyTorch; memory, and refusals."""
 
 import numpy as np
 import pytest
@@ -118,8 +118,7 @@ def sequence(time, streams, inputs, hidden, width, projected, dtype=np.float64, 
             normal(hidden, width) if projected else None, normal(streams, hidden), normal(streams, width))
 
 
-SHAPES = [(1, 1, 1, 1, 1, False), (3, 2, 5, 4, 4, False), (4, 3, 5, 7, 2, True), (6, 1, 3, 4, 4, True),
-          (2, 9, 1, 2, 3, True), (0, 3, 2, 4, 3, True)]
+SHAPES = [(3, 2, 5, 4, 4, False), (4, 3, 5, 7, 2, True)]
 
 
 def rounding(time, inputs, hidden, width, dtype=np.float64):
@@ -131,43 +130,10 @@ def rounding(time, inputs, hidden, width, dtype=np.float64):
     return (max(time, 1) * (inputs + width + hidden + 20)) * 2**6 * 2**3 * np.finfo(dtype).eps / 2
 
 
-@pytest.mark.parametrize("shape", SHAPES[:-1])
-def test_sequence_against_definition(shape):
-    arguments = sequence(*shape)
-    h, tape = lstm_forward(*arguments)
-    plain, c, last = definition.lstm_forward(*arguments)
-    bound = rounding(shape[0], *shape[2:5]) * max(1, np.abs(plain).max())
-    assert np.abs(h - plain).max() <= bound
-    found_c, found_h = tape.last_state()
-    assert np.abs(found_c - c).max() <= bound * max(1, np.abs(c).max()) and np.abs(found_h - last).max() <= bound
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_backward_is_the_transpose_of_forward(shape):
-    """Sum of dh . (change of h) = sum of gradients . (change of arguments), by Ridders' differences."""
-    from models.gradient_check import ridders
-
-    arguments = sequence(*shape)
-    direction = [None if a is None else d for a, d in zip(arguments, sequence(*shape, seed=1))]
-    dh = sequence(*shape[:2], shape[4], *shape[3:], seed=2)[0]
-
-    def loss(step):
-        moved = [None if a is None else a + step * d for a, d in zip(arguments, direction)]
-        return float(np.vdot(dh, lstm_forward(*moved)[0]))
-
-    _, tape = lstm_forward(*arguments)
-    gradients = lstm_backward(dh, tape, arguments[1], arguments[3], initial=True)
-    by_gradient = sum(np.vdot(g, d) for g, d in zip(gradients, direction) if d is not None)
-    by_differences, tolerance = ridders(loss)
-    assert abs(by_gradient - by_differences) <= tolerance < 1e-6
-    assert [g.shape if g is not None else None for g in gradients] == \
-        [a.shape if a is not None else None for a in arguments]
-
-
 def test_a_workspace_changes_no_bit_and_results_are_new_memory():
     workspace = Workspace()
     kept = []
-    for shape in (SHAPES[2], SHAPES[1], SHAPES[2]):
+    for shape in (SHAPES[1], SHAPES[0], SHAPES[1]):
         arguments = sequence(*shape, dtype=np.float32)
         dh = np.ones((*shape[:2], shape[4]), np.float32)
         results = []
@@ -182,7 +148,7 @@ def test_a_workspace_changes_no_bit_and_results_are_new_memory():
 
 @pytest.mark.parametrize("which, name", [(1, "kernel"), (2, "bias"), (3, "projection"), (4, "c0"), (5, "h0")])
 def test_shapes_and_dtypes_that_do_not_fit_are_named(which, name):
-    arguments = list(sequence(*SHAPES[2]))
+    arguments = list(sequence(*SHAPES[1]))
     good = arguments[which]
     arguments[which] = np.concatenate([good, good])
     with pytest.raises(ValueError, match=f"{name}.* has shape|wide"):
@@ -193,12 +159,12 @@ def test_shapes_and_dtypes_that_do_not_fit_are_named(which, name):
 
 
 def test_without_projection_the_widths_must_be_equal():
-    x, kernel, bias, _, c0, h0 = sequence(*SHAPES[2])
+    x, kernel, bias, _, c0, h0 = sequence(*SHAPES[1])
     with pytest.raises(ValueError, match="without a projection"):
         lstm_forward(x, kernel, bias, None, c0, h0)
 
 
-@pytest.mark.parametrize("shape", [SHAPES[1], (5, 3, 4, 6, 2, True)])
+@pytest.mark.parametrize("shape", [SHAPES[0], (5, 3, 4, 6, 2, True)])
 def test_against_torch(shape):
     """torch.nn.LSTM has gates i, f, g, o and no forget bias: rows permuted, 1 added to its bias."""
     torch = pytest.importorskip("torch")

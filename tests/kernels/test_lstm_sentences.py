@@ -1,4 +1,4 @@
-"""The LSTM over sentences: lengths, gradients of the last state, and an input that its own output makes."""
+"""The LSTM over sequences: plain ones, lengths, gradients of the last state, and an input that its own output makes."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,8 @@ from kernels.lstm import definition, lstm_backward, lstm_forward
 from models.gradient_check import ridders
 
 CASES = [(5, 4, False), (5, 4, True), (1, 3, False), (4, 1, True)]
+each_case = pytest.mark.parametrize("time, streams, projected", [*CASES, (0, 3, True)])
+each_kind = pytest.mark.parametrize("fed, ragged", [(False, False), (False, True), (True, True)])
 
 
 class Mirror:
@@ -54,11 +56,12 @@ def run(arrays, lengths, weight, fed, plain=False):
     return h, *tape.last_state()
 
 
-@pytest.mark.parametrize("fed", [False, True])
+@each_kind
 @pytest.mark.parametrize("time, streams, projected", CASES)
-def test_sequence_against_the_definition(time, streams, projected, fed):
-    arguments = drawn(time, streams, projected)
-    for found, expected in zip(run(*arguments, fed), run(*arguments, fed, plain=True)):
+def test_sequence_against_the_definition(time, streams, projected, fed, ragged):
+    arrays, lengths, weight = drawn(time, streams, projected)
+    arguments = arrays, lengths if ragged else None, weight, fed
+    for found, expected in zip(run(*arguments), run(*arguments, plain=True)):
         assert np.abs(found - expected).max() <= 2.0**-40  # some hundred roundings of numbers below 4, of 2**-53 each
 
 
@@ -75,11 +78,12 @@ def test_a_sentence_in_a_batch_is_the_sentence_alone(time, streams, projected):
         assert (h[length:, s] == h[length - 1, s]).all()
 
 
-@pytest.mark.parametrize("fed", [False, True])
-@pytest.mark.parametrize("time, streams, projected", CASES)
-def test_gradients_by_differences(time, streams, projected, fed):
+@each_kind
+@each_case
+def test_gradients_by_differences(time, streams, projected, fed, ragged):
     """Of every argument, feedback's weight among them, by a loss of every h and of the last state."""
     arrays, lengths, weight = drawn(time, streams, projected)
+    lengths = lengths if ragged else None
     moves, _, weight_move = drawn(time, streams, projected, seed=1)
     h, *last = run(arrays, lengths, weight, fed)
     dh, dc_end, dh_end = (np.random.default_rng(k).normal(size=a.shape) for k, a in enumerate((h, *last)))
@@ -99,6 +103,7 @@ def test_gradients_by_differences(time, streams, projected, fed):
     by_gradient += np.vdot(feedback.dweight, weight_move) if fed else 0.0
     by_differences, tolerance = ridders(loss)
     assert abs(by_gradient - by_differences) <= tolerance < 1e-6
+    assert [getattr(g, "shape", None) for g in gradients] == [getattr(a, "shape", None) for a in arrays]
 
 
 @pytest.mark.big

@@ -63,6 +63,17 @@ def test_a_microbatch_without_examples_adds_zero(kind, weights):
     assert model.evaluate(dense, {}, batch) == {"loss": 0.0, "count": 0, "correct": 0}
 
 
+@pytest.mark.parametrize("kind, options, losses", [
+    (ConvNet, {"augment": False}, 1), (ConvNet, {}, 3), (Vgg, {"keep": 1.0, "augment": False}, 1),
+    (Vgg, {"augment": False}, 3), (Vgg, {"keep": 1.0}, 3)])
+def test_dropout_and_augmentation_depend_on_the_batch_key_and_not_in_evaluation(kind, options, losses):
+    model = tiny(kind, **options)
+    dense, batch = initial(model), images(6)
+    batches = [dataclasses.replace(batch, key=key_of(0, key)) for key in range(3)]
+    assert len({model.loss_and_gradients(dense, {}, b)[0] for b in batches}) == losses
+    assert len({model.evaluate(dense, {}, b)["loss"] for b in batches}) == 1
+
+
 @pytest.mark.parametrize("kind, rate, share", [
     (ConvNet, 0.05, 0.95),  # it gets 292 of 297 right; the margin is for a BLAS that rounds otherwise
     pytest.param(Vgg, 0.02, 0.93, marks=pytest.mark.thorough)])

@@ -32,6 +32,12 @@ def words(model, time=6, streams=4, seed=0):
     return np.random.default_rng(seed).integers(0, model.vocabulary, (2, time, streams))
 
 
+def whole_of(time=6, **changes):
+    """Return (model, dense, tables, inputs, targets)."""
+    model = tiny(**changes)
+    return model, *values(model), *words(model, time)
+
+
 def test_the_paper_preset_has_the_papers_sizes():
     model = LanguageModel(**PRESETS["paper"])
     assert sum(v.size for v in model.variables if not v.sparse) == 9_445_376
@@ -41,8 +47,7 @@ def test_the_paper_preset_has_the_papers_sizes():
 
 
 def test_rows_needed_are_the_rows_of_the_gradients():
-    model = tiny(layers=2)
-    inputs, targets = words(model)
+    model, dense, tables, inputs, targets = whole_of(layers=2)
     weights = np.ones(inputs.shape, np.float32)
     weights[2:, 1] = 0
     inputs[2:, 1], targets[2:, 1] = 49, 48  # would be needed only by padding
@@ -52,14 +57,12 @@ def test_rows_needed_are_the_rows_of_the_gradients():
     assert np.array_equal(needed["embedding"], np.unique(inputs[weights > 0]))
     drawn = draw_candidates(key_of(3, "candidates"), model.samples, model.vocabulary)
     assert np.array_equal(needed["softmax_weight"], np.union1d(targets[weights > 0], drawn.ids))
-    dense, tables = values(model)
     _, gradients = step(model, dense, tables, batch)
     for name, ids in needed.items():
         assert ids.dtype == np.int64 and np.array_equal(gradients[name].ids, ids)
         assert gradients[name].rows.shape == (len(ids), tables[name].shape[1])
     assert set(gradients) == {v.name for v in model.variables}
-    for v in model.variables:
-        assert gradients[v.name].shape == v.shape if not v.sparse else True
+    assert all(gradients[v.name].shape == v.shape for v in model.variables if not v.sparse)
 
 
 def test_what_padding_holds_does_not_matter():
@@ -78,11 +81,9 @@ def test_what_padding_holds_does_not_matter():
 
 
 def test_a_batch_of_padding_only_is_legal():
-    model = tiny()
-    inputs, targets = words(model)
+    model, dense, tables, inputs, targets = whole_of()
     batch = Batch(inputs, targets, np.zeros(inputs.shape), key=3)
     assert all(len(ids) == 0 for ids in model.rows_needed(batch).values())
-    dense, tables = values(model)
     loss, gradients = step(model, dense, tables, batch)
     assert loss == 0.0
     assert all(len(gradients[v.name]) == 0 if v.sparse else not gradients[v.name].any() for v in model.variables)
@@ -90,9 +91,7 @@ def test_a_batch_of_padding_only_is_legal():
 
 
 def test_weights_of_one_change_nothing():
-    model = tiny()
-    dense, tables = values(model)
-    inputs, targets = words(model)
+    model, dense, tables, inputs, targets = whole_of()
     plain = step(model, dense, tables, Batch(inputs, targets, key=3, normaliser=24))
     weighted = step(model, dense, tables, Batch(inputs, targets, np.ones(inputs.shape), key=3, normaliser=24))
     assert plain[0] == weighted[0]
@@ -101,15 +100,13 @@ def test_weights_of_one_change_nothing():
 
 @pytest.mark.parametrize("keep", [1.0, 0.7])
 def test_the_same_batch_gives_the_same_bits_and_another_key_others(keep):
-    model, other = tiny(keep=keep, dtype="float32"), tiny(keep=keep, dtype="float32")
-    dense, tables = values(model)
-    inputs, targets = words(model)
+    other = tiny(keep=keep, dtype="float32")
+    model, dense, tables, inputs, targets = whole_of(keep=keep, dtype="float32")
     first = step(model, dense, tables, Batch(inputs, targets, key=3))
-    kept = {n: g.tobytes() if hasattr(g, "tobytes") else g.rows.tobytes() for n, g in first[1].items()}
+    kept = {name: getattr(g, "rows", g).tobytes() for name, g in first[1].items()}
     step(model, dense, tables, Batch(targets, inputs, key=5))
     for name, g in first[1].items():
-        now = g.tobytes() if hasattr(g, "tobytes") else g.rows.tobytes()
-        assert kept[name] == now, "gradients must not live in memory that the next call uses"
+        assert kept[name] == getattr(g, "rows", g).tobytes(), "gradients must not live in memory that is used again"
     again = step(other, dense, tables, Batch(inputs, targets, key=3))
     assert first[0] == again[0] and np.array_equal(first[1]["lstm0/kernel"], again[1]["lstm0/kernel"])
     assert step(model, dense, tables, Batch(inputs, targets, key=4))[0] != first[0]
@@ -118,9 +115,7 @@ def test_the_same_batch_gives_the_same_bits_and_another_key_others(keep):
 @pytest.mark.parametrize("layers", [1, 2])
 def test_two_windows_with_carried_state_are_one_long_window(layers):
     """Equal up to rounding: the products over all steps are cut differently. Sums of 48 terms below 8 in float64."""
-    model = tiny(layers=layers)
-    dense, tables = values(model)
-    inputs, targets = words(model, time=12)
+    model, dense, tables, inputs, targets = whole_of(time=12, layers=layers)
     whole = model.evaluate(dense, tables, Batch(inputs, targets))
     state, parts, cuts = {}, 0.0, (slice(0, 5), slice(5, 12))
     for piece in cuts:
@@ -134,9 +129,7 @@ def test_two_windows_with_carried_state_are_one_long_window(layers):
 
 
 def test_the_carried_state_is_its_own_memory():
-    model = tiny()
-    dense, tables = values(model)
-    inputs, targets = words(model)
+    model, dense, tables, inputs, targets = whole_of()
     batch = Batch(inputs, targets, key=1)
     step(model, dense, tables, batch)
     kept = {n: s.copy() for n, s in batch.state.items()}
@@ -159,10 +152,8 @@ def test_evaluation_is_the_full_cross_entropy_whatever_the_block():
 
 
 def test_uniform_logits_score_the_log_of_the_vocabulary():
-    model = tiny()
-    dense, tables = values(model)
+    model, dense, tables, inputs, targets = whole_of()
     tables["softmax_weight"] = np.zeros_like(tables["softmax_weight"])
-    inputs, targets = words(model)
     result = model.evaluate(dense, tables, Batch(inputs, targets))
     assert result["count"] == 24 and abs(result["loss"] / 24 - math.log(50)) < 1e-14
 
@@ -179,17 +170,12 @@ def test_a_word_outside_the_vocabulary_is_named(which, wrong):
 
 
 def test_wrong_shapes_and_sizes_are_refused():
-    model = tiny()
-    inputs, targets = words(model)
+    model, dense, tables, inputs, targets = whole_of()
     with pytest.raises(ValueError, match="time, streams"):
         model.rows_needed(Batch(inputs, targets[1:]))
-    with pytest.raises(ValueError, match="samples=51"):
-        tiny(samples=51)
-    with pytest.raises(ValueError, match="keep=0"):
-        tiny(keep=0)
-    with pytest.raises(ValueError, match="clipped='none'"):
-        tiny(clipped="none")
-    dense, tables = values(model)
+    for size, value in (("samples", 51), ("keep", 0), ("clipped", "none")):
+        with pytest.raises(ValueError, match=f"{size}={value!r}"):
+            tiny(**{size: value})
     state = {"lstm0/c": np.zeros((3, 12)), "lstm0/h": np.zeros((3, 6))}
     with pytest.raises(ValueError, match="number of streams"):
         step(model, dense, tables, Batch(inputs, targets, state=state))

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from image_networks import images
+from image_networks import tiny as network
+from nmt_batches import sentences
+from nmt_batches import tiny as translator
 
 from kernels import RowGradient
 from models import Batch
-from models.cnn import PRESETS as CNN_PRESETS, ConvNet
-from models.lm import PRESETS as LM_PRESETS, LanguageModel
-from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
-from models.vgg import PRESETS as VGG_PRESETS, Vgg
+from models.cnn import ConvNet
+from models.lm import PRESETS, LanguageModel
+from models.vgg import Vgg
 
 
 class Listener:
@@ -42,22 +45,21 @@ def listened(model, batch):
 
 
 def lm(**changes):
-    model = LanguageModel(**{**LM_PRESETS["tiny"], **changes})
+    model = LanguageModel(**{**PRESETS["tiny"], **changes})
     return model, Batch(*np.random.default_rng(0).integers(0, model.vocabulary, (2, 5, 3)), key=3)
 
 
-def cnn(made=ConvNet, sizes=CNN_PRESETS["tiny"]):
-    model, rng = made((8, 8, 1), 5, **sizes), np.random.default_rng(0)
-    return model, Batch(rng.integers(0, 256, (4, 8, 8, 1)).astype(np.uint8), rng.integers(0, 5, 4), key=3)
+def cnn():
+    return network(ConvNet), images(4)
 
 
 def vgg():
-    return cnn(Vgg, VGG_PRESETS["tiny"])
+    return network(Vgg), images(4)
 
 
 def nmt(layers=2):
-    model, rng = TranslationModel(**{**NMT_PRESETS["tiny"], "layers": layers}), np.random.default_rng(0)
-    return model, Batch(*(rng.integers(3, words, (4, 3)) for words in model.vocabularies), key=3)
+    model = translator(layers=layers)
+    return model, sentences(model)
 
 
 @pytest.mark.parametrize("make", [lm, lambda: lm(layers=2), lambda: lm(projection=0), cnn, nmt, vgg])

@@ -1,11 +1,8 @@
-"""Vgg: its sizes, what is random in it, and what it refuses."""
-
-import dataclasses
+"""Vgg: its sizes, and what it refuses."""
 
 import pytest
-from image_networks import images, initial, tiny
+from image_networks import tiny
 
-from kernels.random import key_of
 from models.recipe import build, recipe_of
 from models.vgg import PRESETS, Vgg
 from refimpl.cli import main
@@ -39,15 +36,6 @@ def test_weights_alone_decay():
 def test_the_output_layer_has_blocks_where_they_divide_the_classes():
     assert [layer.blocks for layer in tiny(Vgg, classes=8).connected] == [4, 4, 4]
     assert [layer.blocks for layer in tiny(Vgg, classes=10).connected] == [4, 4, 1]
-
-
-def test_dropout_and_augmentation_depend_on_the_batch_key_and_not_in_evaluation():
-    for options, losses in (({"keep": 1.0, "augment": False}, 1), ({"augment": False}, 3), ({"keep": 1.0}, 3)):
-        model = tiny(Vgg, **options)
-        dense, batch = initial(model), images(6)
-        batches = [dataclasses.replace(batch, key=key_of(0, key)) for key in range(3)]
-        assert len({model.loss_and_gradients(dense, {}, b)[0] for b in batches}) == losses
-        assert len({model.evaluate(dense, {}, b)["loss"] for b in batches}) == 1
 
 
 @pytest.mark.parametrize("sizes, message", [

@@ -1,6 +1,5 @@
 """Named sets of samples, and the objective of a training on them, which equals libsvm's."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -91,14 +90,10 @@ def test_what_the_command_cannot_use_is_refused(capsys, options, says):
     assert end.value.code == 2 and says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text, says", [
-    ("1 1:2\n1 1:3\n", "all 2 samples are of one class"), ("1.5 1:2\n", "the label 1.5 is no whole number"),
-    ("1 1:2\n2 1:nan\n", "line 2 of .*give finite numbers"),
-])
-def test_a_file_that_cannot_be_trained_on_is_refused(tmp_path, capsys, text, says):
-    (tmp_path / "samples").write_text(text)
+def test_a_file_that_cannot_be_trained_on_is_refused(tmp_path, capsys):
+    (tmp_path / "samples").write_text("1 1:2\n1 1:3\n")
     assert main(["svm", "train", str(tmp_path / "samples")]) == 1
-    assert re.search(says, capsys.readouterr().err)
+    assert "all 2 samples are of one class" in capsys.readouterr().err
 
 
 def test_a_place_where_no_machine_can_be_written_is_refused_before_the_training(tmp_path, capsys):

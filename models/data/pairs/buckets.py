@@ -6,14 +6,14 @@ import numpy as np
 
 from kernels.random import key_of, random_bits
 from models import Batch
-from models.data.protocol import fingerprint_of, require_step
+from models.data.protocol import Epochs, fingerprint_of, require_step
 from models.sizes import require_positive
 
 BUCKETS = 5
 """As in the authors' code (docs/paper.md, Models): a bucket covers a fifth of the lengths."""
 
 
-class PairBuckets:
+class PairBuckets(Epochs):
     """n sentence pairs; a microbatch has b pairs of one bucket, a step V microbatches of any buckets; a ``Data``.
 
     There are five buckets, of equal ranges of length. A pair belongs to the bucket of its longer sentence.  In each
@@ -48,10 +48,6 @@ class PairBuckets:
     def fingerprint(self) -> str:
         cutting = self.microbatches, self.size, self.seed, self.shuffle
         return fingerprint_of("pairs", self.sources, self.targets, *cutting)
-
-    def starts_epoch(self, step: int) -> bool:
-        require_step(self, step)
-        return step % self.steps_per_epoch == 0
 
     def order(self, epoch: int):
         """Return the epoch's (pairs, pieces): the numbers of the pairs by bucket, (n,), and the order of the pieces."""

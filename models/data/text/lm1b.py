@@ -10,6 +10,7 @@ from models.data.files import DataError, read_text, require_directory
 from models.data.text.vocabulary import WordCounter, number_by_frequency
 
 BOUNDARY, UNKNOWN = "<S>", "<UNK>"
+MIN_COUNT = 3
 VOCABULARY_FILE = "1b_word_vocab.txt"
 TRAIN = "training-monolingual.tokenized.shuffled", "news.en-*-of-*"
 HELDOUT = "heldout-monolingual.tokenized.shuffled", "news.en.heldout-*-of-*"
@@ -17,36 +18,33 @@ REMEDY = ("unpack 1-billion-word-language-modeling-benchmark-r13output.tar.gz (h
           "and give its directory: lm1b:DIR")
 
 
-def load_lm1b(path: str, shards: int | None = None, heldout_shards: int = 1, min_count: int = 3) -> Corpus:
-    """Return the first ``shards`` training files (default: all) and ``heldout_shards`` held-out files. Local.
+def load_lm1b(path: str) -> Corpus:
+    """Return all training files, and the first held-out file. Local.
 
     Each file is ``<S> w … w <S> w … w <S>``.  Words are numbered by DIR/1b_word_vocab.txt if it exists, else by falling
-    frequency in the training files read; words seen fewer than ``min_count`` times in them are ``<UNK>``.
+    frequency in the training files; words seen fewer than MIN_COUNT times in them are ``<UNK>``.
     Raises DataError.
     """
     directory = require_directory(path, REMEDY)
-    train_files = shard_files(directory, *TRAIN, shards)
-    heldout_files = shard_files(directory, *HELDOUT, heldout_shards)
+    train_files, heldout_files = shard_files(directory, *TRAIN), shard_files(directory, *HELDOUT)[:1]
     vocabulary_file = directory / VOCABULARY_FILE
     if vocabulary_file.exists():
         vocabulary, train = read_vocabulary(vocabulary_file), None
     else:
-        vocabulary, train = count_words(train_files, min_count)
+        vocabulary, train = count_words(train_files)
     index = {word: number for number, word in enumerate(vocabulary)}
     if train is None:
         train = look_up(train_files, index)
     return Corpus(f"lm1b:{path}", train, look_up(heldout_files, index), vocabulary)
 
 
-def shard_files(directory: Path, folder: str, pattern: str, limit: int | None) -> list[Path]:
-    """Return the first ``limit`` files of a kind, in DIR/folder or in DIR itself. Local. Raises DataError."""
-    if limit is not None and limit < 1:
-        raise DataError(f"lm1b: {limit} shards asked for, at least one is needed")
+def shard_files(directory: Path, folder: str, pattern: str) -> list[Path]:
+    """Return the files of a kind, in DIR/folder or in DIR itself. Local. Raises DataError."""
     where = directory / folder if (directory / folder).is_dir() else directory
     files = sorted(where.glob(pattern))
-    if not files or limit is not None and len(files) < limit:
-        raise DataError(f"{where}: {len(files)} files {pattern}, {limit or 'at least 1'} needed; {REMEDY}")
-    return files[:limit]
+    if not files:
+        raise DataError(f"{where}: 0 files {pattern}, at least 1 needed; {REMEDY}")
+    return files
 
 
 def read_shard(path: Path) -> list[str]:
@@ -74,14 +72,14 @@ def read_vocabulary(path: Path) -> list[str]:
     return words
 
 
-def count_words(files: list[Path], min_count: int) -> tuple[list[str], np.ndarray]:
+def count_words(files: list[Path]) -> tuple[list[str], np.ndarray]:
     """Return (vocabulary by falling frequency, tokens of all files): list, (n,) int32. Local. Raises DataError."""
     counter = WordCounter()
     provisional = np.concatenate([counter.provisional(read_shard(file)) for file in files])
     boundary, unknown = counter.index[BOUNDARY], counter.index[UNKNOWN]
     words = counter.words()
     counts = np.bincount(provisional, minlength=len(words))
-    kept = counts >= min_count
+    kept = counts >= MIN_COUNT
     kept[[boundary, unknown]] = True
     counts[unknown] += counts[~kept].sum()
     survivors = np.flatnonzero(kept)

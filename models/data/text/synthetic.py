@@ -17,7 +17,6 @@ from kernels.random import key_of, random_bits
 from models.data.contents import Corpus
 from models.data.files import DataError
 
-CHILD = 3 / 4  # probability of a child
 CHAIN = 64  # tokens of a chain; chains are independent, so all advance together
 LARGEST = 2**61  # then 2w + 2 fits in 62 bits
 
@@ -31,8 +30,6 @@ def load_synthetic(vocabulary: str = "10000", tokens: int = 1_000_000, heldout_t
         raise DataError(f"synthetic:{vocabulary}: not a number of words; synthetic:VOCABULARY") from None
     if not 1 <= size <= LARGEST:
         raise DataError(f"synthetic:{vocabulary}: the vocabulary must have 1 to 2^61 words")
-    if tokens < 0 or heldout_tokens < 0:
-        raise DataError(f"synthetic: tokens={tokens} and heldout_tokens={heldout_tokens} must not be negative")
     train, heldout = (generate(size, count, key_of(seed, "synthetic", part))
                       for part, count in (("train", tokens), ("heldout", heldout_tokens)))
     return Corpus(f"synthetic:{size}", train, heldout, size)
@@ -49,7 +46,7 @@ def generate(vocabulary: int, tokens: int, key: int) -> np.ndarray:
     choice = random_bits(key_of(key, "choice"), chains * CHAIN)
     detail = random_bits(key_of(key, "detail"), chains * CHAIN)
     drawn = zipf(vocabulary, choice, detail).reshape(chains, CHAIN)
-    is_child = (choice >> np.uint64(62) != 0).reshape(chains, CHAIN)
+    is_child = (choice >> np.uint64(62) != 0).reshape(chains, CHAIN)  # 3 of 4
     side = (detail & np.uint64(1)).reshape(chains, CHAIN)
     words = np.empty((chains, CHAIN), np.int32 if vocabulary <= 2**31 else np.int64)
     words[:, :1] = word = drawn[:, :1]

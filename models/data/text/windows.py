@@ -6,7 +6,7 @@ import numpy as np
 
 from kernels.random import key_of, random_bits
 from models import Batch
-from models.data.protocol import fingerprint_of
+from models.data.protocol import Epochs, fingerprint_of
 from models.data.streams import TokenStreams
 from models.data.text.synthetic import load_synthetic
 
@@ -49,7 +49,7 @@ class SyntheticText:
         return TokenStreams(corpus.heldout, microbatches, self.streams, self.window)
 
 
-class DistinctWords:
+class DistinctWords(Epochs):
     """A ``Data`` of windows whose words all differ: alpha is exact, as in the paper's sparsity-degree experiment.
 
     The inputs and the targets of a microbatch are the first window * streams words of two random orders of the
@@ -68,9 +68,6 @@ class DistinctWords:
 
     def examples(self, step: int) -> int:
         return self.microbatches * self.shape[0] * self.shape[1]
-
-    def starts_epoch(self, step: int) -> bool:
-        return step % self.steps_per_epoch == 0
 
     def microbatch(self, step: int, index: int) -> Batch:
         """Return inputs and targets (window, streams) int64."""
