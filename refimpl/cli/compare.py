@@ -32,7 +32,7 @@ def add(parser):
 
 def run(given: dict) -> int:
     """Train under each; print a table. Status 1: the parameters differ."""
-    from refimpl.pictures.plots import plot_losses
+    from refimpl.pictures.runs import plot_losses
 
     model, passed_on = named_model(given), training_arguments(sys.argv[2:])
     if given.get("steps") == 0:

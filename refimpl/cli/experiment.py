@@ -10,9 +10,8 @@ from functools import partial
 
 from refimpl.cli.told.tables import console, table_of
 from refimpl.cli.asked.values import nonempty
-from refimpl.experiments import channel, compression, mesh, svm, trees
+from refimpl.experiments import channel, compression, mesh, parallax, svm, trees
 from refimpl.experiments.cells.report import WORDS, opened, run_studies
-from refimpl.experiments.parallax import EXPERIMENTS
 
 ABOUT = {
     "parallax": ("the paper's experiment on an emulated cluster",
@@ -43,11 +42,10 @@ ABOUT = {
             "second order, a cache and blocks; foretell up to 4,096 ranks.", "600 samples of each set"),
 }
 """Experiment -> (its help, what it does, what --quick does)."""
-PARTS = {"parallax": EXPERIMENTS, "mesh": mesh.PARTS, "trees": (*trees.PARTS, trees.PACKETS), "channel": channel.PARTS,
-         "compression": compression.PARTS, "svm": svm.PARTS}
-"""Experiment -> the parts of its report."""
-_PACKAGES = {"mesh": mesh, "trees": trees, "channel": channel, "compression": compression,
+_PACKAGES = {"parallax": parallax, "mesh": mesh, "trees": trees, "channel": channel, "compression": compression,
              "svm": svm}
+PARTS = {name: (*package.PARTS,) for name, package in _PACKAGES.items()}
+"""Experiment -> the parts of its report."""
 REFUSALS = (ValueError, OSError, RuntimeError)  # ClusterError and LaunchError are RuntimeErrors
 
 
@@ -71,7 +69,7 @@ def run(given: dict) -> int:
 def _parallax(given):
     from refimpl.experiments.parallax.everything import run_experiments
 
-    return show(*run_experiments(given["output"], given.get("only") or EXPERIMENTS, given["quick"]))
+    return show(*run_experiments(given["output"], given.get("only") or parallax.PARTS, given["quick"]))
 
 
 def _consistency(given):
@@ -90,7 +88,7 @@ def _parts(given):
 def _study(name, part, quick):
     """Return the findings of a part. It has its own module, or a module that takes the part's name."""
     module = {"channel": part if part == "step" else "sweep", "compression": "study", "svm": "study",
-              "trees": part if part == trees.PACKETS else "study"}.get(name, part)
+              "trees": part if part == "packets" else "study"}.get(name, part)
     study = importlib.import_module(f"refimpl.experiments.{name}.{module}").study
     return study(quick) if module == part else study(part, quick)
 

@@ -1,5 +1,7 @@
 """Pictures of plans: the possible and chosen strategies of each variable; a search for the number of partitions."""
 
+from pathlib import Path
+
 import numpy as np
 
 from refimpl.pictures.picture import BLACK, BLUE, GREEN, GREY, ORANGE, Picture, figure_in_style, picture_of, table
@@ -70,6 +72,14 @@ def draw_search(found: dict) -> Picture:
         rows = [[i + 1, p, f"{t:.1f}", "" if fit is None else f"{1e3 * fit.seconds(p):.1f}"]
                 for i, (p, t) in enumerate(zip(counts, milliseconds))]
         return picture_of(figure, alt, table(["trial", "P", "measured ms", "curve ms"], rows))
+
+
+def plot_search(found: dict, path: Path) -> Path:
+    """Write ``draw_search``'s plot to a file; return its path. Local."""
+    with figure_in_style() as (figure, axes):
+        draw_search_on(axes, found)
+        figure.savefig(path, dpi=150)
+    return path
 
 
 def draw_search_on(axes, found: dict):

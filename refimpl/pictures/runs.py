@@ -1,8 +1,13 @@
-"""Pictures of trainings side by side: bars of bytes by rank and kind, bars of throughput."""
+"""Pictures of trainings side by side: curves of loss, bars of bytes by rank and kind, bars of throughput."""
+
+from pathlib import Path
 
 import numpy as np
 
-from refimpl.pictures.picture import BLUE, GREY, ORANGE, SKY, Picture, figure_in_style, picture_of, plain_axis, table
+from refimpl.pictures.picture import (
+    BLUE, GREY, ORANGE, SKY, Picture, figure_in_style, line_style, picture_of, plain_axis, table,
+)
+from refimpl.training.run.directory import read_metrics
 from refimpl.training.run.recorded_bytes import bytes_by_rank
 
 KINDS = {"dense": ("dense values", BLUE, ""), "rows": ("values of rows", ORANGE, "////"),
@@ -13,6 +18,21 @@ CARD = (("card", "steps"), ("payload", "steps"), ("formula_payload", "formula_st
 """What an account counts, and over how many steps."""
 
 SEEN = 0.005  # of the highest bar; lower kinds are left out of the legend
+WIDTHS = (3.2, 2.2, 1.6, 1.2)
+"""The styles of lines, in which equal curves on top of each other are all visible."""
+
+
+def plot_losses(runs: dict[str, Path], path: Path) -> Path:
+    """Draw the training loss of each run (name -> run directory) over its steps; return the file's path. Local."""
+    with figure_in_style() as (figure, axes):
+        for number, ((name, directory), width) in enumerate(zip(runs.items(), WIDTHS)):
+            records = read_metrics(directory)
+            steps, losses = [r["step"] for r in records], [r["loss"] for r in records]
+            axes.plot(steps, losses, **{**line_style(number), "linewidth": width}, label=name)
+        axes.set(xlabel="step", ylabel="training loss (nats)")
+        axes.legend(title="architecture")
+        figure.savefig(path, dpi=150)
+    return path
 
 
 def bytes_by_kind(metrics: list[dict]) -> dict[str, np.ndarray]:

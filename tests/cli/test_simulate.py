@@ -38,7 +38,7 @@ def test_the_slowest_card_holds_up_a_ring(capsys):
 
 def test_trees_on_the_links_that_they_are_packed_for(capsys):
     """A rank sends at most twice what a link of rate 1 carries in the time, and pipelined both ways at once."""
-    given = ["canonical-trees:star-2,2,1,2", "direct", "--links", "star-2,2,1,2", "--segments", "256", "--json"]
+    given = ["canonical-trees:star-2,2,1,2", "direct", "--links", "star-2,2,1,2", "--segments", "128", "--json"]
     found = json.loads(shown(capsys, *given, "--rate", "100mbit"))
     trees, direct = found["results"]
     assert found["network"] == "star-2,2,1,2" and trees["algorithm"] == given[0]

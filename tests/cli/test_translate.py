@@ -18,7 +18,7 @@ def trained(tmp_path_factory):
     lines = [f"{a} {b}\t{x} {y}\n" for a, x in WORDS for b, y in WORDS]
     (place / "pairs.tsv").write_text("".join(lines * 3))
     assert main(["train", "nmt", "--data", f"pairs:{place}/pairs.tsv", "--set", "units=24", "--set", "keep=1.0",
-                 "--microbatches", "2", "--steps", "120", "--learning-rate", "0.01", "--rate", "constant",
+                 "--microbatches", "2", "--steps", "60", "--learning-rate", "0.03", "--rate", "constant",
                  "--output", f"{place}/run"]) == 0
     return place / "run"
 

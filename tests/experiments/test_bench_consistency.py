@@ -8,7 +8,7 @@ from mpi4py import MPI
 from models.lm import PRESETS
 from models.workload import Workload
 from refimpl.experiments.consistency.race import describe
-from refimpl.experiments.consistency.race_ranks import OURS, Forgetting, rows_of
+from refimpl.experiments.consistency.race_ranks import OURS, rows_of
 from refimpl.transport import Communicator
 
 DATA = Workload("tiny", "lm", PRESETS["tiny"], dict(streams=3))
@@ -20,12 +20,6 @@ def test_ratios_are_of_pairs_from_worst_to_best():
     assert rows[1]["ratio"] == 2.0 and rows[1]["ratios"] == (1.0, 3.0)
     lines = describe({"rows": rows, "written": 0.0012})
     assert "consistency: pair by pair 1.000 to 3.000 x" in lines and "takes 0.12 % of a training" in "\n".join(lines)
-
-
-def test_a_record_that_forgets():
-    record = Forgetting()
-    record.append(3)
-    assert record == []
 
 
 def test_one_trainer_of_the_parameter_server_is_the_optimizer_alone(monkeypatch):

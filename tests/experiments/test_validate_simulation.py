@@ -1,7 +1,6 @@
 """Simulated against measured: one row for each algorithm and size, errors as defined, and a wrong prediction shows."""
 
 import json
-import statistics
 from types import SimpleNamespace
 
 import pytest
@@ -40,7 +39,6 @@ def test_errors_are_relative_to_what_was_measured(monkeypatch):
         {**row, "predicted": p, "bytes": size} for p, size in ((2.0, 8), (3.0, 4096), (6.0, 8))]))
     found = validate_simulation.validate(clusters=[(4, 1)])
     assert [row["error"] for row in found["rows"]] == [0, 0.5, 2] and found["median_error"] == 0.5
-    assert found["median_error"] == statistics.median(row["error"] for row in found["rows"])
     assert validate_simulation.describe(found).splitlines()[-4:] == [
         "8 B: 2 predictions; error 100.0% (median), 180.0% (90th percentile), 200.0% (largest)",
         "4 KiB: 1 predictions; error 50.0% (median), 50.0% (90th percentile), 50.0% (largest)",

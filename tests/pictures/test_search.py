@@ -1,7 +1,6 @@
 """The picture of a partition search: samples in the order of the walk, the curve, the choice."""
 
-from refimpl.pictures.plots import plot_partition_search
-from refimpl.pictures.plans import draw_search, fit_of
+from refimpl.pictures.plans import draw_search, fit_of, plot_search
 from refimpl.plan.partitions.search import Fit, PartitionSearch
 
 CURVE = Fit(0.1, 0.4, 0.01)
@@ -22,7 +21,7 @@ def test_samples_curve_and_choice_are_told(tmp_path):
     assert abs(fit_of(found).theta1 - 0.4) < 1e-9 and "chosen: P = 6" in picture.svg
     cut_short = draw_search({**found, "finished": False})
     assert "P = 6 when the training ended, before the search" in cut_short.alt and "chosen" not in cut_short.text
-    assert plot_partition_search(found, tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
+    assert plot_search(found, tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_a_curve_and_with_one_sample():

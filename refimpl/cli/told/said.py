@@ -41,9 +41,9 @@ def plot_search(result, output, quiet):
     """Draw what a partition search measured into the run directory."""
     if output is None or not (result.partition_search or {}).get("samples"):
         return
-    from refimpl.pictures.plots import plot_partition_search
+    from refimpl.pictures import plans
 
-    path = plot_partition_search(result.partition_search, output / "partitions.png")
+    path = plans.plot_search(result.partition_search, output / "partitions.png")
     if not quiet:
         print(f"partition search: {path}", flush=True)
 

@@ -54,10 +54,8 @@ def mean_and_most(histogram: Counter) -> tuple[float, int]:
     """Return the mean, and the number that 95 % do not exceed. histogram: number -> how often. Local."""
     if not histogram:
         return 0.0, 0
-    numbers = np.array(sorted(histogram))
-    counts = np.array([histogram[number] for number in numbers.tolist()])
-    place = np.searchsorted(np.cumsum(counts), 0.95 * counts.sum())
-    return float(numbers @ counts / counts.sum()), int(numbers[place])
+    numbers = np.repeat(list(histogram), list(histogram.values()))
+    return float(numbers.mean()), int(np.quantile(numbers, 0.95, method="inverted_cdf"))
 
 
 def loss_curve(steps, workers: int, every: int = 1) -> list[list[float]]:

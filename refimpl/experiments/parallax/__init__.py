@@ -1,4 +1,4 @@
 """The paper's experiment on an emulated cluster: throughput, sparsity degree, partitions, convergence; one command."""
 
-EXPERIMENTS = ("throughput", "sparsity", "partitions", "convergence", "replay-check", "paper-size")
+PARTS = ("throughput", "sparsity", "partitions", "convergence", "replay-check", "paper-size")
 """Each is a module of this package, of its name with _ for -, and has study(context)."""

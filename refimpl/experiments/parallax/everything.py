@@ -10,7 +10,7 @@ from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.proportions import ASSUMPTIONS, PAPER, computation_to_dense, rows_to_dense
 from refimpl.experiments.cells.report import Finding, Table, markdown, run_studies
 from refimpl.experiments.cells.run import Runner, say
-from refimpl.experiments.parallax import EXPERIMENTS
+from refimpl.experiments.parallax import PARTS
 from refimpl.experiments.parallax.study import Context
 
 SIMULATED = {"paper-size"}  # these need no cluster
@@ -39,7 +39,7 @@ def run_experiments(output, names, quick: bool = False) -> tuple[Path, list[Find
     """
     runner = Runner(output, "refimpl.experiments.parallax.job", SOURCES, WARM_UP, bool(set(names) - SIMULATED))
     context = Context(runner, quick, 8 if quick else 48)
-    studies = {name: partial(_study, name, context) for name in EXPERIMENTS}
+    studies = {name: partial(_study, name, context) for name in PARTS}
     report, findings = run_studies(runner.directory, studies, names, partial(head, context), partial(foot, context),
                                    runner.failed, quick)
     return report, findings, runner.failed

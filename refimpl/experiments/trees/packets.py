@@ -11,7 +11,7 @@ from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cluster import cables_of, parse_rate
 from refimpl.experiments.cluster.description import FASTEST
 from refimpl.experiments.job import measure
-from refimpl.experiments.trees import PARTS
+from refimpl.experiments.trees import MACHINES
 from refimpl.experiments.trees.allocations import allocations, most_rings
 
 UNIT = "50mbit"
@@ -23,7 +23,7 @@ def study(quick: bool) -> Finding:
 
     quick: those of 3 GPUs.
     """
-    without = [links for name in PARTS for links in allocations(name, (3,) if quick else range(3, 9))
+    without = [links for name in MACHINES for links in allocations(name, (3,) if quick else range(3, 9))
                if not most_rings(links)]
     rows, parts = [], []
     for links in without:

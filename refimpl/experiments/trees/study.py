@@ -12,13 +12,13 @@ from statistics import geometric_mean
 
 from models.registry import entry_of
 from refimpl.collectives.algorithms.halves import one_node_each
-from refimpl.collectives.links import Links, pack_canonical, pack_trees
+from refimpl.collectives.links import Links, Packing, pack_canonical, pack_trees
 from refimpl.collectives.links.schedule import tree_schedule
 from refimpl.collectives.simulation.places import GraphNetwork
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.experiments.cells.proportions import PAPER
 from refimpl.experiments.cells.report import Finding, Table
-from refimpl.experiments.trees import PARTS
+from refimpl.experiments.trees import MACHINES
 from refimpl.experiments.trees.allocations import allocations, broadcast_rate, most_rings
 from refimpl.pictures.lines import Line, plot_lines
 from refimpl.plan.layers.sent import parameters
@@ -45,40 +45,39 @@ ASSUMED = (
 class Allocation:
     """What was found of some GPUs. Rates in NVLinks; pcie: that of PCIe.  canonical: in the microbatch tree's order."""
 
-    links: Links
+    packing: Packing
     pcie: float
     rings: int
     broadcast: int
-    allreduce: Fraction
     canonical: Fraction
 
     def gains(self) -> tuple[float, float]:
         """Return trees over rings, for broadcast and allreduce."""
-        return self.broadcast / self.of_rings(), float(self.allreduce) / self.of_rings(True)
+        return self.broadcast / self.of_rings(), float(self.packing.rate) / self.of_rings(True)
 
     def of_rings(self, allreduce: bool = False) -> float:
         """Return the rate of the best rings, or of PCIe."""
-        n = self.links.ranks
+        n = self.packing.links.ranks
         return (2 * self.rings or self.pcie) * (n / (2 * (n - 1)) if allreduce else 1)
 
 
 def find(links: Links, pcie: float) -> Allocation:
     """Return all rates of an allocation. Local."""
-    return Allocation(links, pcie, most_rings(links), broadcast_rate(links), pack_trees(links).rate,
+    return Allocation(pack_trees(links), pcie, most_rings(links), broadcast_rate(links),
                       pack_canonical(links, one_node_each(links.ranks)).rate)
 
 
 def study(name: str, quick: bool) -> Finding:
-    """Look at every allocation of a machine, of PARTS. Local."""
-    _, unit, flops = PARTS[name]
+    """Look at every allocation of a machine, of MACHINES. Local."""
+    _, unit, flops = MACHINES[name]
     found = [find(links, PCIE / unit) for links in (allocations(name, QUICK) if quick else allocations(name))]
     steps = {model: [_step(one, *work, unit, flops) for one in found] for model, work in MODELS.items()}
     gains = [one.gains() for one in found]
     table = Table("Rates in NVLinks, and the part of a step that trees save", [
         "GPUs", "rings", "broadcast: trees", "of rings", "allreduce: trees", "of rings", "canonical",
         *(f"{model}, less time" for model in MODELS)], [
-        [one.links.name.removeprefix(f"{name}:"), str(one.rings or "PCIe"), str(one.broadcast),
-         f"{one.of_rings():.3g}", str(one.allreduce), f"{one.of_rings(True):.3g}", str(one.canonical),
+        [one.packing.links.name.removeprefix(f"{name}:"), str(one.rings or "PCIe"), str(one.broadcast),
+         f"{one.of_rings():.3g}", str(one.packing.rate), f"{one.of_rings(True):.3g}", str(one.canonical),
          *(f"{1 - steps[model][i][0] / steps[model][i][1]:.1%}" for model in MODELS)] for i, one in enumerate(found)])
     summary = Table("Trees over rings", ["size", "least", "geometric mean", "most", "Blink's abstract"], [
         [what, f"{min(ratios):.2f}", f"{geometric_mean(ratios):.2f}", f"{max(ratios):.2f}", claim]
@@ -92,8 +91,8 @@ def study(name: str, quick: bool) -> Finding:
         f"No ring goes through {sum(not one.rings for one in found)} of the allocations.",
         f"End to end, trees save up to {', '.join(f'{most:.0%} ({model})' for model, most in saved.items())}; Blink's "
         "abstract says up to 40 %.",
-        f"On {sum(one.canonical == one.allreduce for one in found)} of them the order of the microbatch tree costs "
-        f"nothing; on the others up to {max(1 - float(one.canonical / one.allreduce) for one in found):.1%} of the "
+        f"On {sum(one.canonical == one.packing.rate for one in found)} of them the order of the microbatch tree costs "
+        f"nothing; on the others up to {max(1 - float(one.canonical / one.packing.rate) for one in found):.1%} of the "
         "rate.",
         *ASSUMED], pictures={name: picture})
 
@@ -101,6 +100,6 @@ def study(name: str, quick: bool) -> Finding:
 def _step(one: Allocation, elements, flop, unit, flops) -> tuple[float, float]:
     """Return the seconds of a step with trees, and with rings."""
     computing = IMAGES * flop / (EFFICIENCY * flops)
-    schedule = tree_schedule(pack_trees(one.links))
-    trees = simulate(schedule, GraphNetwork(one.links, unit, LATENCY, REDUCTION), elements, 4, SEGMENTS).seconds
+    schedule = tree_schedule(one.packing)
+    trees = simulate(schedule, GraphNetwork(one.packing.links, unit, LATENCY, REDUCTION), elements, 4, SEGMENTS).seconds
     return computing + trees, computing + 4 * elements / (one.of_rings(True) * unit)

@@ -38,7 +38,7 @@ def test_a_cell_survives_json_and_names_a_file_of_its_own():
     again = Cell.from_json(json.loads(json.dumps(cell.to_json())))
     assert again.file == cell.file and again.workload.make_model().variables == cell.workload.make_model().variables
     others = [CELL, replace(CELL, machines=4), replace(CELL, options={}), replace(CELL, slowdown=2.0),
-              replace(CELL, contender="ps naive")]
+              replace(CELL, contender="ps naive"), replace(CELL, seed=1)]
     assert len({c.file for c in others}) == len(others)
 
 
