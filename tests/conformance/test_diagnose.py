@@ -21,7 +21,6 @@ from refimpl.conformance.runner import answers_of, run_local
 from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR
 from refimpl.conformance.space.contributions import NARROW
 from refimpl.conformance.space.deviation import rank_scopes
-from refimpl.notebook.exercises.numbers import DividedByPushes
 
 
 def first(make, ranks=4, only=None):
@@ -47,10 +46,6 @@ def test_rows_that_are_not_averaged():
     assert diagnosis.words == "your rows match a plain sum, not division by N"
     assert diagnosis.evidence == ("items, mixed, other, table, tied and users: every number is exactly 4 x ours: not "
                                   "averaged")
-
-
-def test_rows_divided_by_push_count():
-    assert first(DividedByPushes, only=["rows/exact", "rows/provenance"]).words == "your rows match division by push count, not division by N"
 
 
 @pytest.mark.parametrize(("field", "value"), [

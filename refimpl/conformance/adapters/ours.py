@@ -19,9 +19,10 @@ from refimpl.collectives.choose import by_machine
 from refimpl.conformance.adapters import functions_of
 from refimpl.conformance.adapters.ours_mesh import MeshAdapter
 from refimpl.conformance.adapters.ours_owner import Owners
-from refimpl.conformance.adapters.ours_training import TrainingAdapter
+from refimpl.conformance.adapters.ours_training import TrainingAdapter, divided
 from refimpl.conformance.arrivals import play
 from refimpl.conformance.semantics import Semantics
+from refimpl.conformance.traces.record import global_ids
 from refimpl.plan import make_plan
 from refimpl.training.parameters import Parameters
 from refimpl.transport import Communicator
@@ -98,10 +99,8 @@ class Ours(TrainingAdapter, MeshAdapter):
         plan = self.plan(variables)
         shared = self.settings.get("shared_memory", True)
         parameters = Parameters.open(variables, plan, self.comm, 0, "sgd", shared=shared)
-        leaf = {}
-        for name, part in gradients.items():
-            scalar = (part[1] if name in shapes else part).dtype.type(size)
-            leaf[name] = kernels.aggregate_rows(part[0], part[1] / scalar) if name in shapes else part / scalar
+        leaf = {n: kernels.aggregate_rows(*part) if n in shapes else part
+                for n, part in divided(gradients, size).items()}
         result = {}
         for exchange in parameters.exchanges:
             exchange.add(self.comm.rank, {v.name: leaf[v.name] for v in exchange.variables})
@@ -109,9 +108,9 @@ class Ours(TrainingAdapter, MeshAdapter):
                 name, whole = reduced.shard.variable.name, np.array(reduced.gradient)
                 if reduced.ids is None:
                     reduced.shard.values[...] = whole
-                if reduced.ids is not None:
+                else:
                     pieces = result.get(name, (np.empty(0, np.int64), whole[:0]))
-                    whole = tuple(map(np.concatenate, zip(pieces, (self._global_ids(plan, reduced), whole))))
+                    whole = tuple(map(np.concatenate, zip(pieces, (global_ids(plan, self.comm.rank, reduced), whole))))
                 result[name] = whole
         self.comm.agree()  # sums may lie in shared memory: all have read them
         for name, strategy in plan.strategies.items():
@@ -126,18 +125,6 @@ class Ours(TrainingAdapter, MeshAdapter):
         options = {n: v for n, v in self.settings.items() if n not in ("architecture", "shared_memory", "overlap")}
         return make_plan(variables, self.settings["architecture"], self.comm.size, self.comm.size,
                          machines=self.comm.machines, **options)
-
-    def _global_ids(self, plan, reduced):
-        """Return the numbers in the whole variable of rows of this rank's table."""
-        variable, ids = reduced.shard.variable, np.asarray(reduced.ids)
-        if not plan.strategies[variable.name].partitioned:
-            return ids
-        parts = plan.partitioning(variable)
-        mine = [parts.rows_of_partition(p) for p in parts.partitions_of(self.comm.rank)]
-        first = np.cumsum([0, *map(len, mine)])
-        which = np.searchsorted(first, ids, side="right") - 1
-        starts, steps = (np.array([getattr(r, what) for r in mine] or [0], np.int64) for what in ("start", "step"))
-        return starts[which] + steps[which] * (ids - first[which])
 
 
 __getattr__ = functions_of(Ours, lambda: Ours(Communicator.of(), **json.loads(os.environ.get("REFIMPL_ADAPTER", "{}"))))

@@ -5,6 +5,7 @@ import numpy as np
 from kernels import RowGradient
 from kernels.update import initial_state
 from models import Variable
+from refimpl.conformance.adapters.ours_training import divided
 from refimpl.plain.corrections import CORRECTIONS
 from refimpl.server import Shard
 from refimpl.training.consistency.served.owner import Owner
@@ -63,14 +64,13 @@ class Owners:
 
     def push(self, worker, gradients):
         """Push a worker's own mean, as its part of the mean over all workers."""
-        scalar = np.float32(self.task.workers)
+        mean = divided(gradients, self.task.workers)
         for number, owner in enumerate(self.owners):
-            parts = {}
-            for name in owner.shards:
-                g = gradients[name]
-                if isinstance(g, tuple):
-                    mine = g[0] % self.count == number
-                    parts[name] = RowGradient(g[0][mine] // self.count, g[1][mine] / scalar)
-                else:
-                    parts[name] = g / scalar
-            owner.push(worker, parts)
+            owner.push(worker, {name: self.part(mean[name], number) for name in owner.shards})
+
+    def part(self, gradient, number):
+        """Return what an owner gets of a gradient."""
+        if not isinstance(gradient, tuple):
+            return gradient
+        mine = gradient[0] % self.count == number
+        return RowGradient(gradient[0][mine] // self.count, gradient[1][mine])

@@ -73,8 +73,7 @@ class TrainingAdapter:
         result = []
         for first in range(0, len(task.steps), task.window):
             window = task.steps[first:first + task.window]
-            scalar = np.float32(self.comm.size * len(window))
-            result.append({self.comm.rank * task.window + i: (_divided(step, scalar), 0.0)
+            result.append({self.comm.rank * task.window + i: (divided(step, self.comm.size * len(window)), 0.0)
                            for i, step in enumerate(window)})
         return result
 
@@ -118,5 +117,7 @@ class TrainingAdapter:
         return uniform(key_of(0, "microbatch", step, self.comm.rank), count)
 
 
-def _divided(step, scalar) -> dict:
-    return {n: (p[0], p[1] / scalar) if isinstance(p, tuple) else p / scalar for n, p in step.items()}
+def divided(gradients, divisor) -> dict:
+    """Return name -> array or (ids, rows), divided in its own precision. Local."""
+    return {n: (p[0], p[1] / p[1].dtype.type(divisor)) if isinstance(p, tuple) else p / p.dtype.type(divisor)
+            for n, p in gradients.items()}

@@ -12,14 +12,13 @@ from refimpl.conformance.diagnose.search import Explanation, search
 from refimpl.conformance.diagnose.told import told
 from refimpl.conformance.traces.answers import UPDATE, TraceEvidence, case_of
 
-UPDATED = "the update differs, though the gradient that it began from is right"
 STAGES = {
     "start": "it does not start from the parameters that were given",
     "carried": "the state that the model carries from step to step differs",
     "local": "a microbatch's own gradient differs: the model or its inputs are wrong, before any aggregation",
     "aggregated": "the sum differs, though what was summed is right",
     "metrics": "the loss or the norm differs",
-    **dict.fromkeys(UPDATE, UPDATED),
+    **dict.fromkeys(UPDATE, "the update differs, though the gradient that it began from is right"),
     "training": "each step follows from the one before, but the whole training ends elsewhere",
 }
 """Stage -> what is said where nothing explains what differs."""

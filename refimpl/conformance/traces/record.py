@@ -52,11 +52,21 @@ class RecordingTrainer(Trainer):
 
     def _update(self, number, reduced, scale):
         for piece in reduced:
-            variable, ids = piece.shard.variable, np.array(piece.ids)
-            if piece.ids is not None and self.plan.strategies[variable.name].partitioned:
-                ids = self.plan.partitioning(variable).global_rows(self.comm.rank)[ids]
-            self.aggregated.setdefault((number, variable.name), []).append((ids, np.array(piece.gradient)))
+            ids = None if piece.ids is None else global_ids(self.plan, self.comm.rank, piece)
+            self.aggregated.setdefault((number, piece.shard.variable.name), []).append((ids, np.array(piece.gradient)))
         return self._let_update(number, reduced, scale)
+
+
+def global_ids(plan, rank, reduced) -> np.ndarray:
+    """Return the numbers in the whole variable of the rows of a rank's table that a reduced gradient has. Local."""
+    variable, ids = reduced.shard.variable, np.array(reduced.ids)
+    if not plan.strategies[variable.name].partitioned:
+        return ids
+    parts = plan.partitioning(variable)
+    mine = [parts.rows_of_partition(p) for p in parts.partitions_of(rank)]
+    first = np.cumsum([0, *map(len, mine)])  # tables may be too large for an array of all numbers
+    which = np.searchsorted(first, ids, side="right") - 1
+    return np.array([mine[w][i - first[w]] for w, i in zip(which, ids)], np.int64)
 
 
 @dataclass(frozen=True)

@@ -128,87 +128,78 @@ def test_correct_implementations_are_never_accused(seed):
     assert not outcome.failed, [v.why for v in outcome.failed]
 
 
-class TestModel:
-    """Whole models: ours, with something changed."""
+def scaled(trace, step, factors):
+    """Multiply each microbatch's gradients in a step."""
+    for place, array in trace.arrays.items():
+        if place[:2] == ("local", step) and place[4] != "ids":
+            array *= np.float32(factors[place[2]])
 
-    def trace(self, name="lm"):
-        return copy(golden(name, "float32"))
 
-    def change(self, trace, step, microbatch, change):
-        for place in list(trace.arrays):
-            if place[:3] == ("local", step, microbatch) and place[4] != "ids":
-                trace.arrays[place] = change(place, trace.arrays[place])
+def with_swapped_microbatches(trace):
+    for v in trace.head["variables"]:
+        pair = [trace.get("local", 1, v["name"], m) for m in (0, 3)]
+        for m, part in zip((3, 0), pair):
+            trace.add("local", 1, v["name"], part, m)
 
-    def test_swapped_microbatches(self):
-        trace = self.trace()
-        for v in trace.head["variables"]:
-            pair = [trace.get("local", 1, v["name"], m) for m in (0, 3)]
-            for m, part in zip((3, 0), pair):
-                trace.add("local", 1, v["name"], part, m)
-        outcome = judge_trace(trace)
-        assert located(outcome) == ("microbatches-swapped", "local", 1)
-        assert "microbatch 0 has the gradients of microbatch 3" in outcome.failed[0].diagnosis.words
 
-    def test_swapped_rows(self):
-        trace = self.trace()
-        rows = trace.arrays["local", 2, 1, "softmax_weight", "rows"]
-        rows[[0, 1]] = rows[[1, 0]]
-        assert located(judge_trace(trace)) == ("rows-swapped", "local", 2)
+def with_noise(trace):
+    for place, array in trace.arrays.items():
+        if place[:3] == ("local", 3, 4) and place[4] != "ids":
+            array += np.float32(1e-6)
 
-    def test_scaled(self):
-        trace = self.trace("cnn")
-        for m in range(5):
-            self.change(trace, 1, m, lambda place, a: a * np.float32(5))
-        assert located(judge_trace(trace)) == ("multiplied-by-n", "local", 1)
 
-    def test_own_mean(self):
-        trace = self.trace("cnn")
-        for m, factor in enumerate((7 / 3, 7 / 3, 7)):
-            self.change(trace, 2, m, lambda place, a, factor=factor: a * np.float32(factor))
-        assert located(judge_trace(trace)) == ("loss=mean-of-means", "local", 2)
+def with_swapped_rows(trace):
+    rows = trace.arrays["local", 2, 1, "softmax_weight", "rows"]
+    rows[[0, 1]] = rows[[1, 0]]
 
-    def test_noise(self):
-        trace = self.trace()
-        self.change(trace, 3, 4, lambda place, a: a + np.float32(1e-6))
-        outcome = judge_trace(trace)
-        assert located(outcome) == ("unexplained", "local", 3)
-        assert plain(outcome)["diagnoses"][0]["snippet"] == ""  # there is no adapter to call
 
-    def test_a_gradient_of_no_examples(self):
-        trace = self.trace()
-        trace.add("local", 2, "lstm0/bias", np.ones(48, np.float32), 4)
-        outcome = judge_trace(trace)
-        assert located(outcome) == ("no-examples", "local", 2) and "has no examples" in outcome.failed[0].why
+def with_another_start(trace):
+    trace.arrays["start", None, None, "embedding", "value"][3, 1] += 1e-3
 
-    def test_another_start(self):
-        trace = self.trace()
-        trace.arrays["start", None, None, "embedding", "value"][3, 1] += 1e-3
-        assert located(judge_trace(trace)) == ("unexplained", "start", None)
 
-    def test_parameters_alone(self):
-        trace = self.trace().only(("parameters",))
-        assert not judge_trace(trace).failed
-        trace.arrays["parameters", 3, None, "softmax_bias", "value"][7] += 1e-4
-        assert status(judge_trace(trace))["training"] == "failed"
+@pytest.mark.parametrize("name, change, code, stage, step, words", [
+    ("lm", with_swapped_microbatches, "microbatches-swapped", "local", 1,
+     "microbatch 0 has the gradients of microbatch 3"),
+    ("lm", with_swapped_rows, "rows-swapped", "local", 2, ""),
+    ("cnn", lambda trace: scaled(trace, 1, [5] * 5), "multiplied-by-n", "local", 1, ""),
+    ("cnn", lambda trace: scaled(trace, 2, [7 / 3, 7 / 3, 7]), "loss=mean-of-means", "local", 2, ""),
+    ("lm", with_noise, "unexplained", "local", 3, ""),
+    ("lm", lambda trace: trace.add("local", 2, "lstm0/bias", np.ones(48, np.float32), 4), "no-examples", "local", 2,
+     "has no examples"),
+    ("lm", with_another_start, "unexplained", "start", None, "")])
+def test_a_change_of_ours_is_located_and_named(name, change, code, stage, step, words):
+    change(trace := copy(golden(name, "float32")))
+    outcome = judge_trace(trace)
+    assert located(outcome) == (code, stage, step) and words in outcome.failed[0].diagnosis.words
+    assert plain(outcome)["diagnoses"][0]["snippet"] == ""  # there is no adapter to call
 
-    def test_averages_with_local_means(self):
-        """A microbatch's gradient N times ours, then averaged: the same training."""
-        trace = self.trace()
-        trace.head["semantics"] = Semantics(name="averages").to_json()
-        for step in range(4):
-            for m in range(5):
-                self.change(trace, step, m, lambda place, a: a * np.float32(5))
-        assert not judge_trace(trace).failed
 
-    def test_unmerged_local_rows_pass(self):
-        trace = self.trace()
-        for step in range(4):
-            for m in range(5):
-                g = trace.get("local", step, "embedding", m)
-                if g is not None:
-                    trace.add("local", step, "embedding", Rows(np.concatenate([g.ids, g.ids])[::-1],
-                                                               np.concatenate([g.rows, g.rows])[::-1] / 2), m)
-        assert not judge_trace(trace).failed
+def test_parameters_alone():
+    trace = copy(golden("lm", "float32")).only(("parameters",))
+    assert not judge_trace(trace).failed
+    trace.arrays["parameters", 3, None, "softmax_bias", "value"][7] += 1e-4
+    assert status(judge_trace(trace))["training"] == "failed"
+
+
+def with_averages_of_local_means(trace):
+    """A microbatch's gradient N times ours, then averaged: the same training."""
+    trace.head["semantics"] = Semantics(name="averages").to_json()
+    for step in range(4):
+        scaled(trace, step, [5] * 5)
+
+
+def with_unmerged_local_rows(trace):
+    for (stage, step, m, name, part), ids in list(trace.arrays.items()):
+        if (stage, name, part) == ("local", "embedding", "ids"):
+            rows = trace.get(stage, step, name, m).rows
+            trace.add(stage, step, name, Rows(np.concatenate([ids, ids])[::-1], np.concatenate([rows, rows])[::-1] / 2),
+                      m)
+
+
+@pytest.mark.parametrize("change", [with_averages_of_local_means, with_unmerged_local_rows])
+def test_a_change_that_means_the_same_passes(change):
+    change(trace := copy(golden("lm", "float32")))
+    assert not judge_trace(trace).failed
 
 
 def refused(change, words, name="lm"):
