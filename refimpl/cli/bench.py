@@ -12,7 +12,7 @@ from models.registry import entries
 from refimpl.cli.told.tables import console, table_of
 from refimpl.cli.asked.values import listed, nonempty, seconds, whole
 from refimpl.collectives.units import BYTES, parse, size_name
-from refimpl.transport.host import memory
+from refimpl.transport.job.host import memory
 
 REFUSALS = (ValueError,)
 ONE_RANK = {"rows": "kernels.rows", "lstm": "kernels.lstm", "conv": "kernels.conv", "step": "step"}

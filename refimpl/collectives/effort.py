@@ -8,7 +8,7 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from refimpl.transport.host import memory
+from refimpl.transport.job.host import memory
 
 WHOLE_VECTORS = ("binomial-tree", "double-tree", "recursive-doubling")
 """Algorithms of one or two chunks; the others have one for each rank."""

@@ -9,10 +9,10 @@ from refimpl.strategies.allreduce import Allreduce
 from refimpl.strategies.as_dense import RowsAsDense
 from refimpl.strategies.columns import Columns
 from refimpl.strategies.dense_server import ServedDense
-from refimpl.strategies.elements import GatheredElements
+from refimpl.strategies.encoded.elements import GatheredElements
 from refimpl.strategies.hot_rows import HotRows
-from refimpl.strategies.low_rank import LowRank
-from refimpl.strategies.messages import GatheredMessages
+from refimpl.strategies.encoded.low_rank import LowRank
+from refimpl.strategies.encoded.messages import GatheredMessages
 from refimpl.strategies.reduce_scatter import ReduceScatter
 from refimpl.strategies.server import ServedRows
 

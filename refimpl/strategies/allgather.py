@@ -17,8 +17,7 @@ from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient, Shard
 from refimpl.server.partition import row_bytes
-from refimpl.server.rounds import ahead
-from refimpl.strategies.exchange import Replicas
+from refimpl.strategies.exchange import Replicas, in_stages
 
 
 @dataclass(frozen=True)
@@ -94,25 +93,19 @@ class GatheredRowsExchange(ReplicatedRows, of=GatheredRows):
             (rows, values.shape[1]), self.codec.dtype_of(values.dtype)))
 
     def _allgather(self, parts, counts):
-        """Return arrived[name, rank] = the row gradients of the rank's nodes.
-
-        There are N - 1 stages. In stage k each rank sends to the rank k places after it. If all sent to all at once,
-        dozens of streams would meet at each card, which drops packets when its queue is full.
-        """
+        """Return arrived[name, rank] = the row gradients of the rank's nodes."""
         arrived = {(name, self.comm.rank): [g for _, g in nodes] for name, nodes in parts.items()}
-        for stage in ahead(self._begin(parts, counts, arrived, k) for k in range(1, self.comm.size)):
-            for pending in stage:
-                pending.wait()
-        return arrived
 
-    def _begin(self, parts, counts, arrived, k):
-        """Begin stage k: send this rank's nodes to the rank k places after it, receive from the one k places before."""
-        to, source = (self.comm.rank + k) % self.comm.size, (self.comm.rank - k) % self.comm.size
-        leaving, arriving = [], []
-        for j, (name, nodes) in enumerate(parts.items()):
-            arrived[name, source] = [self._room(name, n) for n in counts[source, :len(self.nodes[source]), j]]
-            leaving += [(name, self._leaving(g)) for _, g in nodes]
-            arriving += [(name, g) for g in arrived[name, source]]
-        return [self.comm.start([(to, getattr(g, field), {name: getattr(g, field).size}) for name, g in leaving],
-                                [(source, getattr(g, field), {name: getattr(g, field).size}) for name, g in arriving],
-                                "allgather", kind) for field, kind in (("ids", "indices"), ("rows", "rows"))]
+        def begin(to, source):
+            leaving, arriving = [], []
+            for j, (name, nodes) in enumerate(parts.items()):
+                arrived[name, source] = [self._room(name, n) for n in counts[source, :len(self.nodes[source]), j]]
+                leaving += [(name, self._leaving(g)) for _, g in nodes]
+                arriving += [(name, g) for g in arrived[name, source]]
+            return [self.comm.start([(to, getattr(g, field), {name: getattr(g, field).size}) for name, g in leaving],
+                                    [(source, getattr(g, field), {name: getattr(g, field).size})
+                                     for name, g in arriving],
+                                    "allgather", kind) for field, kind in (("ids", "indices"), ("rows", "rows"))]
+
+        in_stages(self.comm, begin)
+        return arrived

@@ -12,6 +12,7 @@ from kernels.random import key_of
 from models import Variable
 from refimpl.gradients import Arena, DenseTree, Layout, RowTree, ScaledTree
 from refimpl.server import Holding, ReducedGradient, Shard
+from refimpl.server.rounds import ahead
 from refimpl.strategies.blocks import table_shape
 
 
@@ -131,6 +132,18 @@ class Exchange:
             for part in rows or ():
                 array[first:first + len(part)] = read(part)
                 first += len(part)
+
+
+def in_stages(comm, begin: Callable):
+    """Exchange with all other ranks in N - 1 stages, one in flight while this rank waits for another. Collective.
+
+    In stage k each rank sends to the rank k places after it, and receives from the one k places before. If all sent to
+    all at once, dozens of streams would meet at each card, which drops packets when its queue is full.
+    begin(to, source): begins a stage, and returns what is to be waited for.
+    """
+    for stage in ahead(begin((comm.rank + k) % comm.size, (comm.rank - k) % comm.size) for k in range(1, comm.size)):
+        for pending in stage:
+            pending.wait()
 
 
 class Replicas(Exchange):

@@ -4,7 +4,7 @@ import refimpl.strategies  # noqa: F401 - a plan knows those that were imported
 from kernels.update import OPTIMIZERS
 from refimpl.plan.mesh import Mesh
 from refimpl.plan.plan import Plan
-from refimpl.transport.host import memory, ranks_on_host
+from refimpl.transport.job.host import memory, ranks_on_host
 
 GIB = 1 << 30
 

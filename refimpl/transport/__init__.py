@@ -7,16 +7,16 @@
     device/        device arrays on their way: NCCL, or staged through the host, and which of them
     errors         CollectiveError, SilentPeer, Aborted
     exchange       ArrayExchange: picks each array's transport, counts its bytes
-    host           how many ranks share the cores of this host
-    job/           the job that a process is a rank of: its end, a rank's supervisor, what killed jobs left
+    job/           the job that a process is a rank of: its hosts, its end, a rank's supervisor, what killed jobs left
     launch         starts a command on N ranks, with the mpirun of the MPI that mpi4py loads
     ledger         Ledger: bytes by phase, variable and kind
+    letters        messages that come when they come, for owners without barriers
     machines       which ranks share a machine, as data
+    memory/        memory that a machine's ranks share; long arrays summed where they lie, in other ranks' memory
     messages       NumPy arrays as MPI messages: the host's transport
     packed         small arrays put together into one message
-    peer_memory    long arrays summed where they lie, in other ranks' private memory
     protocol       Transport: what everything that moves arrays fulfils
-    shared_memory  memory that a machine's ranks share, and how they wait for each other in it
+    some_ranks     some ranks of a communicator, numbered from 0 on
     survival       ranks that go on when others die
     waiting        polling, sleeping, time-outs
 

@@ -20,7 +20,7 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from refimpl.transport.host import JOB_VARIABLES, cores, memory
+from refimpl.transport.job.host import JOB_VARIABLES, cores, memory
 from refimpl.transport.job.leftovers import remove_leftovers
 
 ONE_THREAD = {  # more threads per rank would fight for the cores, and may sum in another order

@@ -14,7 +14,7 @@ from mpi4py import MPI
 
 from refimpl.transport.abort import AbortMessages
 from refimpl.transport.errors import CollectiveError, silent_peer
-from refimpl.transport.host import ranks_a_core
+from refimpl.transport.job.host import ranks_a_core
 
 AWAKE_SECONDS = 1e-3  # without progress, with a core of its own: longer than any message within a machine takes
 AWAKE_BESIDE_OTHERS = 3e-4  # where 2 or 3 ranks share a core: polls would take it from one that works

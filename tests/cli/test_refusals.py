@@ -8,7 +8,7 @@ import pytest
 from refimpl.cli import main
 from refimpl.collectives import effort
 from refimpl.collectives.effort import Effort, of_proof, of_simulation, require
-from refimpl.transport.host import memory
+from refimpl.transport.job.host import memory
 
 LM = "train lm --data synthetic:300 --preset tiny --no-output"
 CNN = "train cnn --preset tiny --no-output"

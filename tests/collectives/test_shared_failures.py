@@ -8,8 +8,9 @@ import pytest
 
 from refimpl.collectives import make_schedule
 from refimpl.collectives.running.shared import SharedRunner
-from refimpl.transport import CollectiveError, Communicator, SilentPeer, peer_memory, waiting
-from refimpl.transport.shared_memory import SharedWindow, _alive
+from refimpl.transport import CollectiveError, Communicator, SilentPeer, waiting
+from refimpl.transport.memory import peer_memory
+from refimpl.transport.memory.shared_memory import SharedWindow, _alive
 
 def test_memory_that_is_lost_is_told_from_a_rank_that_died():
     window = SharedWindow.open(Communicator.alone(), 64, "a test")

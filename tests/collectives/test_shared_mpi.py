@@ -9,8 +9,9 @@ import pytest
 from refimpl.collectives import make_schedule
 from refimpl.collectives.running.shared import SharedRunner
 from refimpl.gradients import fold
-from refimpl.transport import CollectiveError, Communicator, peer_memory
+from refimpl.transport import CollectiveError, Communicator
 from refimpl.transport.machines import in_blocks
+from refimpl.transport.memory import peer_memory
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3, 4)]
 DTYPES = ["float16", "float32", "float64", "int32", "int64"]

@@ -11,7 +11,7 @@ from refimpl.training.session import train
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 from refimpl.transport.messages import MpiPrepared
-from refimpl.transport.shared_memory import SharedWindow
+from refimpl.transport.memory.shared_memory import SharedWindow
 
 pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(3)]
 OURS = *(Path(refimpl.__file__).parents[1] / name for name in ("refimpl", "models", "kernels")), Path(__file__)

@@ -2,7 +2,7 @@
 
 import time
 
-from refimpl.transport.shared_memory import _alive
+from refimpl.transport.memory.shared_memory import _alive
 
 
 def gone(pids, seconds=10.0):

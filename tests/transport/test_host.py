@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from refimpl.transport import host, waiting
+from refimpl.transport import waiting
+from refimpl.transport.job import host
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from refimpl.transport.hosts import AGENTS, Host, answering, host_options, placed, read_hosts
+from refimpl.transport.job.hosts import AGENTS, Host, answering, host_options, placed, read_hosts
 
 HOSTS = [Host("node1", 2), Host("node2", 4), Host("10.0.0.3", 1)]
 
@@ -36,7 +36,7 @@ def test_hosts_that_refuse_or_hang_are_left_out(tmp_path, monkeypatch, flavour):
                      'case $1 in node1) exit 255;; node2) exec sleep 60;; *) shift; exec "$@";; esac\n')
     agent.chmod(stat.S_IRWXU)
     monkeypatch.setenv(AGENTS[flavour], f"{agent} -q")
-    monkeypatch.setattr("refimpl.transport.hosts.ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr("refimpl.transport.job.hosts.ANSWER_SECONDS", 2.0)
     assert answering(HOSTS, flavour) == [Host("10.0.0.3", 1)]
 
 

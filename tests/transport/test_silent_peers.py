@@ -17,7 +17,8 @@ from mpi4py import MPI
 from refimpl.collectives import make_schedule
 from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.collectives.running.shared import SharedRunner
-from refimpl.transport import Communicator, SilentPeer, peer_memory, shared_memory
+from refimpl.transport import Communicator, SilentPeer
+from refimpl.transport.memory import peer_memory, shared_memory
 os.write(1, b"pid %d\\n" % os.getpid())
 def allreduce(elements=4_000_000):
     vector = np.zeros(elements, np.float32)
@@ -120,12 +121,15 @@ communicator.together(lambda: communicator.share(np.zeros(3), "places") if commu
 
 IN_PLACE = """
 runner = share_memory(1000)
+def add_up():
+    runner()
+    runner.release()
+add_up()  # what is compiled, is compiled now
 def sums():
     for step in range(100):
         if step == 50 and communicator.rank == 1:
             leave()
-        runner()
-        runner.release()
+        add_up()
 """
 PRIVATE = """
 peer_memory.LONG = 0  # summed where they lie
@@ -142,7 +146,8 @@ def sums():
 @pytest.mark.parametrize("leave, timeout, sums", [("sleep", 1, IN_PLACE), ("die", 300, IN_PLACE), ("die", 300, PRIVATE)])
 @pytest.mark.thorough("sleep")
 def test_a_rank_that_leaves_amid_sums_through_shared_memory_ends_the_job(leave, timeout, sums):
-    job, seconds = _job(f"leave = {leave}\n{sums}\ncommunicator.timeout = {timeout}\ntold(sums)")
+    job, seconds = _job(f"communicator.timeout = 60.0; leave = {leave}\n{sums}\n"
+                        f"communicator.timeout = {timeout}\ntold(sums)")
     assert job.returncode != 0 and seconds < 45
     assert leave == "die" or "has waited 1 s for rank 1 in step by direct through shared memory" in job.stderr
     assert _nobody_left(job)

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from processes import gone
 
-from refimpl.transport.host import JOB_VARIABLES
+from refimpl.transport.job.host import JOB_VARIABLES
 from refimpl.transport.launch import mpirun_command, run_job
 
 ROOT = str(Path(__file__).parents[2])
 HEADER = """
 import os, signal, sys, time
 from refimpl.transport.job.supervisor import alive, arrived, supervised, told, waiting
-from refimpl.transport.host import JOB_VARIABLES
+from refimpl.transport.job.host import JOB_VARIABLES
 rank = next(int(os.environ[name]) for name in JOB_VARIABLES if name in os.environ)
 def alone():
     os.write(1, b"pid %d %d\\n" % (os.getpid(), os.getppid()))

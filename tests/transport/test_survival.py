@@ -20,7 +20,7 @@ from refimpl.transport.job.supervisor import supervised, watch_heartbeats
 
 def work():
     watch_heartbeats(TIMEOUT)
-    from refimpl.transport.shared_memory import SharedWindow
+    from refimpl.transport.memory.shared_memory import SharedWindow
     from refimpl.transport.survival import SurvivingCommunicator, check_survival, is_death
     way, victim, stopped = (*sys.argv[1:], "")[:3]
     comm = SurvivingCommunicator.of(timeout=TIMEOUT)

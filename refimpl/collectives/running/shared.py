@@ -19,9 +19,10 @@ from refimpl.collectives.running.runner import ScheduleRunner, count_transfers
 from refimpl.collectives.running.shared_plan import SharedPlan, plan_of
 from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import Node
-from refimpl.transport import Communicator, peer_memory
-from refimpl.transport.peer_memory import PeerMemory
-from refimpl.transport.shared_memory import SharedWindow, aligned
+from refimpl.transport import Communicator
+from refimpl.transport.memory import peer_memory
+from refimpl.transport.memory.peer_memory import PeerMemory
+from refimpl.transport.memory.shared_memory import SharedWindow, aligned
 
 SEGMENT = 128 << 10  # bytes of a rank's segment in a ring of private sums: the ring stays in the cache
 SHORT = 16 << 10  # bytes of a vector of which every rank adds up all for itself: one wait for the others, not two

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from refimpl.experiments.cluster.description import CARD, Cluster, Event, rates_of
 from refimpl.experiments.cluster.namespaces import ClusterError
-from refimpl.transport.host import TOLD
+from refimpl.transport.job.host import TOLD
 from refimpl.transport.launch import LaunchError, mpirun_command, run_job, runtime, terminal_variables
 
 HUB = "refimpl.experiments.cluster.hub"

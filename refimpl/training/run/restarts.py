@@ -12,7 +12,7 @@ from pathlib import Path
 
 from refimpl.training.run.directory import holds_run
 from refimpl.training.run.manifest import steps_saved
-from refimpl.transport.hosts import Host, answering, host_options, placed, read_hosts
+from refimpl.transport.job.hosts import Host, answering, host_options, placed, read_hosts
 from refimpl.transport.launch import mpirun_command, run_job, runtime, terminal_variables
 
 GRACE_SECONDS = 300.0

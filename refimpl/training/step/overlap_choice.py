@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from refimpl.transport import Communicator
-from refimpl.transport.host import core_numbers, ranks_on_host
+from refimpl.transport.job.host import core_numbers, ranks_on_host
 from refimpl.transport.machines import Machines
 
 NEEDS_THREADS = ("--overlap needs an MPI that any thread may call (MPI_THREAD_MULTIPLE), this one gives less: leave "

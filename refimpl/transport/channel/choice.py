@@ -12,7 +12,7 @@ from refimpl.transport.channel.messages import SLOT, ChannelMessages, slots_betw
 from refimpl.transport.channel.rma import RmaChannel
 from refimpl.transport.channel.shared import SharedChannel
 from refimpl.transport.communicator import Communicator
-from refimpl.transport.peer_memory import ranks_reach_each_other
+from refimpl.transport.memory.peer_memory import ranks_reach_each_other
 
 WAYS = {way.way: way for way in (SharedChannel, LandingChannel, RmaChannel)}
 TRIED = 8, 32 << 10

@@ -10,7 +10,7 @@ from mpi4py import MPI
 
 from refimpl.transport.channel.flushes import Flushes
 from refimpl.transport.channel.slots import WORD, Channel
-from refimpl.transport.shared_memory import aligned
+from refimpl.transport.memory.shared_memory import aligned
 
 
 class RmaChannel(Channel):

@@ -13,7 +13,7 @@ import numpy as np
 from kernels.atomics import LINE, raise_flag, wait_for_number
 from refimpl.transport.channel.slots import LAST, WORD, Channel, following
 from refimpl.transport.machines import machine_of
-from refimpl.transport.shared_memory import LOOK_AFTER, SharedWindow, aligned
+from refimpl.transport.memory.shared_memory import LOOK_AFTER, SharedWindow, aligned
 
 AWAKE = 20
 """How many times as often as other waits to look before the core is offered: the other side works in Python, which

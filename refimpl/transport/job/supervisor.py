@@ -20,9 +20,9 @@ import time
 from contextlib import suppress
 from functools import partial
 
-from refimpl.transport import host
 from refimpl.transport.errors import waited_in_vain
-from refimpl.transport.host import JOB_VARIABLES
+from refimpl.transport.job import host
+from refimpl.transport.job.host import JOB_VARIABLES
 
 TIMEOUT_SECONDS = 300.0
 """The default time that a rank waits for others without any progress."""

@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from refimpl.transport.host import JOB_VARIABLES
+from refimpl.transport.job.host import JOB_VARIABLES
 
 MARK = "REFIMPL_FAULTS_JOB"
 """Environment variable that every process of a job inherits; its value names the job."""

@@ -11,7 +11,7 @@ import numpy as np
 from kernels import aggregate_rows
 from models import Uniform, Variable
 from models.data import Examples
-from refimpl.transport.host import JOB_VARIABLES
+from refimpl.transport.job.host import JOB_VARIABLES
 
 MARKS = "REFIMPL_FAULTS_MARKS"
 """Environment variable: the file to which rank 0 appends "setup", "step K", "evaluate", as it comes there."""

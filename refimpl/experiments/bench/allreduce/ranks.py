@@ -13,7 +13,8 @@ from refimpl.experiments.bench.allreduce.schedules import check_sum
 from refimpl.experiments.bench.peers import import_torch, join_gloo
 from refimpl.experiments.bench.timing import race_together
 from refimpl.training.device import open_device
-from refimpl.transport import Communicator, peer_memory
+from refimpl.transport import Communicator
+from refimpl.transport.memory import peer_memory
 
 GPU_ALGORITHMS = ("ring", "direct", "halving-doubling")
 

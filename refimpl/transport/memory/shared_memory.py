@@ -16,7 +16,7 @@ from kernels.atomics import LINE
 from kernels.shared_sum.steps import reach
 from refimpl.transport.errors import PeerDied, SilentPeer, silent_peer
 from refimpl.transport.exchange import ArrayExchange
-from refimpl.transport.host import core_numbers
+from refimpl.transport.job.host import core_numbers
 from refimpl.transport.job.leftovers import MEMORY_FILES, OURS
 from refimpl.transport.waiting import Waiter
 

@@ -13,7 +13,7 @@ from kernels.atomics import LINE
 from kernels.cross_memory import READ, WRITE, attachable, reaches
 from kernels.shared_sum.private import EVENTS, LOST, UNATTACHABLE, where_they_lie
 from refimpl.transport.exchange import ArrayExchange
-from refimpl.transport.shared_memory import SharedWindow
+from refimpl.transport.memory.shared_memory import SharedWindow
 from refimpl.transport.waiting import keep_for_ever
 
 LONG = 8 << 20  # bytes of a vector from which on reading others is no slower than a pipeline at its quickest

@@ -17,8 +17,7 @@ from kernels.random import key_of
 from refimpl.gradients import MessageTree, Node, TreeSum, leaves_of
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient
-from refimpl.server.rounds import ahead
-from refimpl.strategies.exchange import EncodedReplicas
+from refimpl.strategies.exchange import EncodedReplicas, in_stages
 
 
 @dataclass(frozen=True)
@@ -62,20 +61,18 @@ class GatheredMessagesExchange(EncodedReplicas, of=GatheredMessages):
         mine = np.stack(list(taken.values())) if taken else np.empty((0, self.gradients.size), np.uint8)
         arrived = [np.empty((len(leaves), self.gradients.size), np.uint8) for leaves in self.leaves]
         arrived[self.comm.rank] = mine
-        for pending in ahead(self._begin(mine, arrived, k) for k in range(1, self.comm.size)):
-            pending.wait()
+
+        def begin(to, source):
+            there = arrived[source]
+            return [self.comm.start([(to, mine, self._counts(mine))], [(source, there, self._counts(there))],
+                                    "allgather", "dense")]
+
+        in_stages(self.comm, begin)
         tree = TreeSum(lambda left, right: list(map(iadd, left, right)))
         for leaf, packed in ((leaf, p) for of, some in zip(self.leaves, arrived) for leaf, p in zip(of, some)):
             tree.push(Node(0, leaf), self.gradients.decode(packed))
         return [ReducedGradient(self.shards[v.name], None, total.reshape(v.shape), self.comm.rank == 0)
                 for v, total in zip(self.variables, tree.total())]
-
-    def _begin(self, mine, arrived, k):
-        """Begin stage k of N - 1: send to the rank k places after this one, receive from the one k places before."""
-        to, source = (self.comm.rank + k) % self.comm.size, (self.comm.rank - k) % self.comm.size
-        there = arrived[source]
-        return self.comm.start([(to, mine, self._counts(mine))], [(source, there, self._counts(there))], "allgather",
-                               "dense")
 
     def _counts(self, messages):
         return {name: each * len(messages) for name, each in self.bytes.items()}
