@@ -174,6 +174,12 @@ def cupy():
     return importlib.import_module("cupy")
 
 
+@pytest.fixture
+def standin(cupy):
+    """What only the stand-in for CuPy counts; where CuPy itself is imported, the test is skipped."""
+    return cupy.__dict__.get("standin") or pytest.skip("CuPy itself is imported")
+
+
 @pytest.fixture(autouse=True)
 def no_memory_given_back_in_use():
     """CuPy's stand-in finds memory that is given back while another stream uses it, but cannot say so there."""

@@ -1,8 +1,7 @@
 """An exact sum of float64 numbers, rounded once at the end. It does not depend on the order.
 
-Every finite float64 is an integer times 2**-1074. The accumulator is a row of int64 digits of 32 bits each (a
-"superaccumulator", Kulisch): adding numbers, and adding accumulators of other ranks, is integer addition, which is
-associative. So a norm for clipping has the same bits however rows are spread over ranks.
+Its digits are those of ``kernels.exact_sum``: adding numbers, and adding the digits of other ranks, is integer
+addition. So a norm for clipping has the same bits however rows are spread over ranks.
 """
 
 from fractions import Fraction

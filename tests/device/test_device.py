@@ -151,9 +151,8 @@ def test_what_memory_was_wanted_for_is_said():
                                          (10_000, "adagrad's state of variable 'softmax_weight' (1.406 KiB)"),
                                          (17_000, "the exchange and update of a step"), (22_000, "microbatch 0: ")])
 @pytest.mark.thorough("10000")
-def test_a_gpu_that_is_too_small_names_the_variable_and_what_to_reduce(cupy, capsys, limit, what):
-    if not hasattr(cupy, "standin"):
-        pytest.skip("a limit of CuPy's pool leaves out what it holds already")
+def test_a_gpu_that_is_too_small_names_the_variable_and_what_to_reduce(cupy, standin, capsys, limit, what):
+    """Not on a GPU: a limit of CuPy's pool leaves out what it holds already."""
     pool = cupy.get_default_memory_pool()
     gc.collect()  # what trainings before this one held
     pool.set_limit(pool.used_bytes() + limit)

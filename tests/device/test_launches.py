@@ -1,7 +1,6 @@
 """How often a training step asks something of a GPU: launches cost the host, however little they do."""
 
 import numpy as np
-import pytest
 from mpi4py import MPI
 
 from models.cnn import ConvNet
@@ -11,11 +10,6 @@ from models.lm import LanguageModel
 from refimpl.experiments.bench.gpu.budget import bounds, lm_budget
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
-
-
-@pytest.fixture
-def standin(cupy):
-    return cupy.__dict__.get("standin") or pytest.skip("only the stand-in counts launches")
 
 
 def launches_of(standin, model, data, **options):

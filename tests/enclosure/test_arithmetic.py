@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernels import aggregate_rows
-from kernels.conv import convolve, convolve_backward, definition
+from kernels.conv import convolve, convolve_backward, definition, patches, winograd
 from kernels.lstm import lstm_backward, lstm_forward
 from kernels.lstm.fast import cell_forward
 from refimpl.enclosure import Enclosure, convolution, namespace as xp
@@ -187,18 +187,39 @@ def test_rows_that_share_an_id_meet_in_any_order():
     assert holds(found.rows[1], rows[0] + (rows[2] + rows[3])) and not found.rows.radius[[0, 2]].any()
 
 
+@pytest.mark.parametrize("block", [winograd.BLOCK_BYTES, 1])
 @pytest.mark.parametrize("n, side, inputs, outputs, kernel, stride", [
-    (2, 6, 3, 4, 3, 1), (2, 7, 2, 3, 3, 1), (1, 8, 1, 4, 3, 1), (2, 7, 3, 2, 3, 2), (2, 6, 3, 2, 1, 2)])
-def test_convolutions_by_winograd_and_by_patches(n, side, inputs, outputs, kernel, stride):
-    """float32 as our kernels compute it on the CPU, whose first two shapes take Winograd's way."""
+    (2, 6, 3, 4, 3, 1), (2, 7, 2, 3, 3, 1), (3, 9, 17, 19, 3, 1), (1, 8, 1, 4, 3, 1), (3, 9, 17, 19, 3, 2),
+    (2, 6, 3, 2, 1, 2)])
+def test_convolutions_by_winograd_and_by_patches(monkeypatch, n, side, inputs, outputs, kernel, stride, block):
+    """float32 as our kernels compute it on the CPU, whose first three shapes take Winograd's way."""
+    for path in (winograd, patches):
+        monkeypatch.setattr(path, "BLOCK_BYTES", block)
     x, weight = numbers(9, n, side, side, inputs), numbers(10, kernel, kernel, inputs, outputs)
     result, y = convolve(Enclosure.exact(x), Enclosure.exact(weight), stride), convolve(x, weight, stride)
     grad = numbers(11, *y.shape)
-    assert holds(result, y) and result.radius.max() < 3e-4
+    assert holds(result, y) and result.radius.max() < 3e-4 * inputs
     found = convolve_backward(Enclosure.exact(grad), Enclosure.exact(x), Enclosure.exact(weight), stride)
     for enclosure, value in zip(found, convolve_backward(grad, x, weight, stride), strict=True):
-        assert holds(enclosure, value) and enclosure.radius.max() < 1e-2
+        assert holds(enclosure, value) and enclosure.radius.max() < 0.05
     assert not holds(result, y * np.float32(1.001))
+
+
+def test_a_wrong_transform_of_winograds_is_seen(monkeypatch):
+    x, weight, grad = numbers(9, 3, 9, 9, 17), numbers(10, 3, 3, 17, 19), numbers(11, 3, 9, 9, 19)
+    result = convolve(Enclosure.exact(x), Enclosure.exact(weight))
+    by_weight = convolve_backward(Enclosure.exact(grad), Enclosure.exact(x), Enclosure.exact(weight))[1]
+    wrong = np.array([[1, 0, 0], [0.5, 0.5 * (1 + 1e-2), 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+
+    def wrong_tiles(weight, turned, tiles):
+        tiles[:] = np.einsum("ua,abio,vb->uvio", wrong, weight, wrong).reshape(tiles.shape)
+
+    def wrong_gradient(tiles, grad):
+        grad[:] = np.einsum("ua,uvio,vb->abio", wrong, tiles.reshape(4, 4, *tiles.shape[1:]), wrong)
+
+    monkeypatch.setattr(winograd, "kernel_tiles", wrong_tiles)
+    monkeypatch.setattr(winograd, "kernel_gradient", wrong_gradient)
+    assert not holds(result, convolve(x, weight)) and not holds(by_weight, convolve_backward(grad, x, weight)[1])
 
 
 def test_winograds_sums_of_absolute_values():

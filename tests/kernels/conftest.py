@@ -49,7 +49,8 @@ def gpu(cupy, request, monkeypatch):
     from kernels.exact_sum import cuda as exact_sum
     from kernels.rows import cuda_segments
 
-    if request.node.get_closest_marker("big") or np.dtype(_parameters(request.node).get("dtype", "float32")) == "float64":
+    dtype = np.dtype(_parameters(request.node).get("dtype", "float32"))
+    if request.node.get_closest_marker("big") or dtype == np.float64:
         pytest.skip("the simulator has a thread of Python for every thread of a GPU")
     # small, so that there are many blocks, and rows are walked in strides
     monkeypatch.setattr(kernel, "THREADS", 16)

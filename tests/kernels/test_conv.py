@@ -1,4 +1,7 @@
-"""Convolution: the definition against its formula, each version against the definition with zero tolerance."""
+"""Convolution: the definition against its formula, each version against the definition with zero tolerance.
+
+What versions may round is held to a proved bound in tests/enclosure.
+"""
 
 import itertools
 
@@ -8,6 +11,7 @@ from exact_images import convolution_of, integers
 
 from kernels.arrays import to_numpy
 from kernels.conv import convolve, convolve_backward, definition, fast, patches, winograd
+from kernels.conv.kernel_tiles import kernel_gradient, kernel_tiles
 
 CASES = [  # n, height, width, inputs, outputs, kernel, stride, padding
     (3, 7, 5, 17, 19, 3, 1, 1),
@@ -118,6 +122,28 @@ def test_the_first_layer_can_leave_its_input_gradient_out(place):
         grad_x, grad_weight = convolve_backward(grad, x, weight, stride, padding, input_gradient=False)
         assert grad_x is None
         assert (grad_weight == convolve_backward(grad, x, weight, stride, padding)[1]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("inputs, outputs", [(2, 3), (17, 19), (16, 64), (33, 65)])
+def test_the_kernels_transforms_are_products_with_g(dtype, inputs, outputs):
+    """To the bit: each sum has three terms, of which only those of a row (1/2, 1/2, 1/2) round, from left to right."""
+    g = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], dtype)
+    rng = np.random.default_rng(1)
+    weight, total = (rng.standard_normal(s).astype(dtype) for s in ((3, 3, inputs, outputs), (16, inputs, outputs)))
+
+    def along(matrix, values, axis):
+        values = np.moveaxis(values, axis, 0)
+        terms = [[factor * value for factor, value in zip(row, values)] for row in matrix]
+        return np.moveaxis(np.stack([sum(row[1:], row[0]) for row in terms]), 0, axis)
+
+    for turned, kernel in ((False, weight), (True, weight[::-1, ::-1].swapaxes(2, 3))):
+        tiles = np.empty((16, *kernel.shape[2:]), dtype)
+        kernel_tiles(weight, turned, tiles)
+        assert np.array_equal(tiles, along(g, along(g, kernel, 0), 1).reshape(tiles.shape))
+    grad = np.empty_like(weight)
+    kernel_gradient(total, grad)
+    assert np.array_equal(grad, along(g.T, along(g.T, total.reshape(4, 4, inputs, outputs), 0), 1))
 
 
 @pytest.mark.parametrize("channels, stride", [(16, 1), (5, 2)])

@@ -74,8 +74,7 @@ def test_arrays_come_to_where_any_array_could_lie(gpu):
 
 
 @pytest.mark.big
-def test_few_launches(gpu):
-    standin = gpu.__dict__.get("standin") or pytest.skip("only the stand-in counts launches")
+def test_few_launches(gpu, standin):
     there, more = [[gpu.asarray(array) for array in draw(seed)] for seed in (1, 2)]
     with standin.launching() as launches:
         add_each(there, more)

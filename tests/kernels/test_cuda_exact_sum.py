@@ -41,8 +41,7 @@ def test_what_is_not_finite_is_refused(gpu, bad):
 
 
 @pytest.mark.big
-def test_the_host_waits_once(gpu):
-    standin = gpu.__dict__.get("standin") or pytest.skip("only the stand-in counts transfers")
+def test_the_host_waits_once(gpu, standin):
     values = gpu.ones(300)
     with standin.counting() as count:
         digits_of(values)

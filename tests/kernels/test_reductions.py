@@ -95,8 +95,7 @@ def test_infinity_and_nan_are_found_where_they_are(gpu):
     assert infinite_each(there).get().tolist() == expected == [not all_finite(array) for array in there]
 
 
-def test_all_are_waited_for_once(gpu):
-    standin = gpu.__dict__.get("standin") or pytest.skip("only the stand-in counts transfers")
+def test_all_are_waited_for_once(gpu, standin):
     there = [gpu.ones(5, np.float32) for _ in range(4)]
     with standin.counting() as count:
         infinite_each(there).get()

@@ -216,8 +216,7 @@ def test_half_precision_goes_by_the_definition():
     assert_same(aggregate_rows(ids, rows), sum_in_order(ids, rows))
 
 
-def test_with_ids_on_the_host_nothing_waits_for_the_gpu(gpu):
-    standin = gpu.__dict__.get("standin") or pytest.skip("only the stand-in counts transfers")
+def test_with_ids_on_the_host_nothing_waits_for_the_gpu(gpu, standin):
     (ids, rows), (more, others) = draw("a", 30, 4, 20), draw("b", 20, 4, 20)
     rows, others = gpu.asarray(rows), gpu.asarray(others)
     with standin.counting() as count:

@@ -108,7 +108,8 @@ def test_rows_hold_the_definition(place, name, scale, decay, dtype):
 @each_case
 def test_several_dense_updates_are_each_the_definitions(gpu, name, scale, decay, dtype):
     shapes = [(3, 4), (5,), (1, 1), (20,), (0, 3), (7,), (2, 2), (9,), (6, 2), (8,)]
-    parameters, gradients = ([draw(f"{what}{n}", *shape, dtype=dtype) for n, shape in enumerate(shapes)] for what in "pg")
+    parameters, gradients = ([draw(f"{what}{n}", *shape, dtype=dtype) for n, shape in enumerate(shapes)]
+                             for what in "pg")
     states = [started(name, parameter) for parameter in parameters]
     factors = [(scale, decay), (1.0, 0.0)] * 5  # of every other one
     ours = [(gpu.asarray(p), copied(state, gpu), gpu.asarray(g), *factor)
@@ -245,7 +246,7 @@ def test_torch_takes_the_same_steps(name):
         "momentum": lambda p: torch.optim.SGD([p], lr=0.2, momentum=0.9, weight_decay=0.01),
         "nesterov": lambda p: torch.optim.SGD([p], lr=0.2, momentum=0.9, weight_decay=0.01, nesterov=True),
         "adamw": lambda p: torch.optim.AdamW([p], lr=0.2, weight_decay=0.01),
-        "adagrad": lambda p: torch.optim.Adagrad([p], lr=0.2, initial_accumulator_value=1.0, eps=0.0, weight_decay=0.01),
+        "adagrad": lambda p: torch.optim.Adagrad([p], lr=0.2, initial_accumulator_value=1.0, eps=0, weight_decay=0.01),
         "adam": lambda p: torch.optim.Adam([p], lr=0.2, weight_decay=0.01),
     }[name]
     parameter = draw("p", 40, dtype="float64")
@@ -260,8 +261,7 @@ def test_torch_takes_the_same_steps(name):
     assert np.abs(theirs.detach().numpy() - parameter).max() <= 2.0**-45 * largest
 
 
-def test_an_update_is_one_launch_and_sends_the_ids_alone(gpu, monkeypatch):
-    standin = gpu.__dict__.get("standin") or pytest.skip("only the stand-in counts transfers")
+def test_an_update_is_one_launch_and_sends_the_ids_alone(gpu, standin, monkeypatch):
     launches, launch = [], Kernel.__call__
     monkeypatch.setattr(Kernel, "__call__", lambda *args: (launches.append(args[0].name), launch(*args)))
     table, rows = gpu.zeros((4, 2), np.float32), gpu.ones((2, 2), np.float32)

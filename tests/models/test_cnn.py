@@ -98,10 +98,8 @@ def test_refuses_a_batch_that_does_not_fit(batch, message):
 
 
 @pytest.mark.parametrize("sizes, message", [
-    ({"image_shape": (8, 8)}, "give it three axes"), ({"image_shape": (8, 0, 1)}, "image_shape must be positive"),
-    ({"image_shape": 8}, "image_shape must be"), ({"classes": 0}, "classes must be a positive integer, not 0"),
-    ({"width": 1.5}, "width must be a positive integer, not 1.5"), ({"blocks": 0}, r"blocks must be .*not \(0,\)"),
-    ({"blocks": "abc"}, "blocks must be"), ({"blocks": (1, -1)}, "blocks must be"), ({"flip": 2}, "flip must be 1"),
+    ({"blocks": 0}, r"blocks must be .*not \(0,\)"), ({"blocks": "abc"}, "blocks must be"),
+    ({"blocks": (1, -1)}, "blocks must be"),
     ({"blocks": 10**12}, "that is 1000000000000 layers; give at most 1000")])
 def test_refuses_sizes_that_make_no_network(sizes, message):
     with pytest.raises(ValueError, match=message):

@@ -74,6 +74,16 @@ def test_dropout_and_augmentation_depend_on_the_batch_key_and_not_in_evaluation(
     assert len({model.evaluate(dense, {}, b)["loss"] for b in batches}) == 1
 
 
+@each_kind
+@pytest.mark.parametrize("sizes, message", [
+    ({"image_shape": (8, 8)}, "give it three axes"), ({"image_shape": (8, 0, 1)}, "image_shape must be positive"),
+    ({"image_shape": 8}, "image_shape must be"), ({"classes": 0}, "classes must be a positive integer, not 0"),
+    ({"width": 1.5}, "width must be a positive integer, not 1.5"), ({"flip": 2}, "flip must be 1")])
+def test_refuses_sizes_that_make_no_network(kind, sizes, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**{"image_shape": (8, 8, 1), "classes": 10, **sizes})
+
+
 @pytest.mark.parametrize("kind, rate, share", [
     (ConvNet, 0.05, 0.95),  # it gets 292 of 297 right; the margin is for a BLAS that rounds otherwise
     pytest.param(Vgg, 0.02, 0.93, marks=pytest.mark.thorough)])

@@ -109,9 +109,9 @@ def test_batches_that_do_not_fit_are_refused(spoil, words):
 
 
 def log_probability(model, values, source, target):
-    """Return log p(target, END) by the training's own forward pass."""
+    """Return log p of the target's first words by the training's own forward pass; END is a word, too."""
     batch = sentences(model, padding=False)
-    batch.inputs, batch.targets = source[:, None], np.array([*target, END])[:, None]
+    batch.inputs, batch.targets = source[:, None], np.array(target)[:, None]
     tables = {name: values[name] for name in ("source_embedding", "target_embedding")}
     return -model.evaluate(values, tables, batch)["loss"]
 
@@ -122,11 +122,12 @@ def test_a_beam_that_holds_everything_finds_the_best_of_all():
     values = values_of(model, spread=0.6)
     source = np.array([3, 5])
     every = [words for n in range(4) for words in itertools.product([k for k in range(5) if k != END], repeat=n)]
-    scores = {words: log_probability(model, values, source, words) / ((5 + len(words) + 1) / 6) for words in every}
-    best = max(scores, key=scores.get)
-    found = tuple(translate(model, values, source, beam=300).tolist())
-    assert found == best or len(found) > 3 and \
-        log_probability(model, values, source, found) / ((5 + len(found) + 1) / 6) >= scores[best]
+
+    def score(words):
+        return log_probability(model, values, source, [*words, END]) / ((5 + len(words) + 1) / 6)
+
+    best, found = max(every, key=score), tuple(translate(model, values, source, beam=300).tolist())
+    assert found == best or len(found) > 3 and score(found) >= score(best)
 
 
 def test_greedy_takes_the_likeliest_word_each_time():
@@ -135,14 +136,7 @@ def test_greedy_takes_the_likeliest_word_each_time():
     source, words = np.array([5, 9, 2, 30]), []
     found = translate(model, values, source, beam=1).tolist()
     for word in found:
-        batch = sentences(model, padding=False)
-        logs = [log_probability_of_prefix(model, values, source, [*words, k], batch) for k in range(50)]
+        logs = [log_probability(model, values, source, [*words, k]) for k in range(50)]
         assert int(np.argmax(logs)) == word
         words.append(word)
     assert len(found) <= MOST * len(source) + 10
-
-
-def log_probability_of_prefix(model, values, source, words, batch):
-    batch.inputs, batch.targets = source[:, None], np.array(words)[:, None]
-    tables = {name: values[name] for name in ("source_embedding", "target_embedding")}
-    return -model.evaluate(values, tables, batch)["loss"]

@@ -39,10 +39,8 @@ def test_the_output_layer_has_blocks_where_they_divide_the_classes():
 
 
 @pytest.mark.parametrize("sizes, message", [
-    ({"image_shape": (8, 8)}, "give it three axes"), ({"image_shape": (8, 0, 1)}, "image_shape must be positive"),
-    ({"classes": 0}, "classes must be a positive integer, not 0"), ({"width": 1.5}, "width must be a positive integer"),
     ({"stages": 0}, r"stages must be .*not \(0,\)"), ({"connected": "abc"}, "connected must be"),
-    ({"flip": 2}, "flip must be 1"), ({"keep": 0}, "keep=0: a probability above 0"), ({"keep": "x"}, "keep='x'"),
+    ({"keep": 0}, "keep=0: a probability above 0"), ({"keep": "x"}, "keep='x'"),
     ({"blocks": 3}, "512 outputs of connected0 in 3 blocks: give a power of two that divides 512: 1, 2, 4"),
     ({"connected": 10**4, "blocks": 32}, "10000 outputs of connected0 in 32 blocks"),
     ({"stages": (1, 1, 1, 1)}, "after 3 stages images are 1 x 1, too small to pool; give at most 3 stages, or images "

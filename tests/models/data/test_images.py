@@ -19,6 +19,13 @@ def idx(array, magic=b"\0\0\x08", dimensions=None):
     return magic + bytes([dimensions or len(sizes)]) + struct.pack(f">{len(sizes)}I", *sizes) + array.tobytes()
 
 
+def damage(path, content):
+    """Put another content in a file's place, or take the file away."""
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+
+
 def fashion(directory, compress=lambda content: content, suffix=""):
     """Write a small Fashion-MNIST of 6 + 4 images of 3 × 2; return its arrays."""
     arrays = {}
@@ -70,9 +77,7 @@ SIX = np.arange(6, dtype=np.uint8)
 )
 def test_damaged_fashion_mnist(tmp_path, file, content, complaint):
     fashion(tmp_path)
-    (tmp_path / file).unlink()
-    if content is not None:
-        (tmp_path / file).write_bytes(content)
+    damage(tmp_path / file, content)
     with pytest.raises(DataError, match=complaint) as error:
         load(f"fashion-mnist:{tmp_path}")
     if "differ" not in complaint:
@@ -137,9 +142,7 @@ def test_cifar10(tmp_path):
 @pytest.mark.parametrize("file", ["data_batch_4.bin", "test_batch.bin"])
 def test_damaged_cifar10(tmp_path, file, content, complaint):
     cifar(tmp_path)
-    (tmp_path / file).unlink()
-    if content is not None:
-        (tmp_path / file).write_bytes(content)
+    damage(tmp_path / file, content)
     with pytest.raises(DataError, match=complaint) as error:
         load(f"cifar10:{tmp_path}")
     assert file in str(error.value) and "cifar-10-binary.tar.gz" in str(error.value)

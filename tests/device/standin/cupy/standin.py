@@ -68,16 +68,25 @@ _lock = threading.Lock()
 
 
 @contextlib.contextmanager
-def launching():
-    """Yield the Launches of what happens inside the block."""
-    launches = Launches()
+def _while(one, among):
+    """Yield ``one``, which is among those that are told of what happens inside the block."""
     with _lock:
-        _watching.append(launches)
+        among.append(one)
     try:
-        yield launches
+        yield one
     finally:
         with _lock:
-            _watching.remove(launches)
+            among.remove(one)
+
+
+def launching():
+    """Yield the Launches of what happens inside the block."""
+    return _while(Launches(), _watching)
+
+
+def counting():
+    """Yield a Count of what crosses the bus inside the block."""
+    return _while(Count(), _open)
 
 
 def launched(kind: str, name: str):
@@ -86,19 +95,6 @@ def launched(kind: str, name: str):
         one = Launch(kind, name, where())
         for launches in _watching:
             launches.all.append(one)
-
-
-@contextlib.contextmanager
-def counting():
-    """Yield a Count of what crosses the bus inside the block."""
-    count = Count()
-    with _lock:
-        _open.append(count)
-    try:
-        yield count
-    finally:
-        with _lock:
-            _open.remove(count)
 
 
 def crossed(kind: str, nbytes: int, what: str):
