@@ -1,6 +1,6 @@
 """Every choice of a training, in one frozen record that is printed, compared between ranks, and saved."""
 
-import math
+import sys
 from dataclasses import asdict, dataclass, field, fields
 from typing import get_args
 
@@ -172,20 +172,13 @@ def _plain(name, value, kinds):
     if isinstance(plain, bool):
         fits = bool in kinds
     elif float in kinds and isinstance(plain, (int, float)):
-        fits = _finite(plain)
+        fits = abs(plain) <= sys.float_info.max  # so is no NaN, and no whole number beyond all floats
     else:
         fits = isinstance(plain, kinds)
     if not fits:
         more = f"; {OWN_LOOP}" * (name in ("optimizer", "learning_rate", "rate"))
         raise ValueError(f"{name} is {value!r:.200}: it must be {' or '.join(WANTED[kind] for kind in kinds)}{more}")
     return dict(plain) if isinstance(plain, dict) else plain
-
-
-def _finite(number) -> bool:
-    try:
-        return math.isfinite(float(number))
-    except OverflowError:  # a whole number beyond all floats
-        return False
 
 
 PYTORCHS = {"eps": "epsilon", "momentum": "mu"}

@@ -253,7 +253,7 @@ def test_the_comparison_sees_one_byte(comm):
 def test_a_result_says_whether_dense_bytes_were_read_instead_of_sent(comm):
     """Where no message carries them: by a canonical allreduce among several ranks of one machine."""
     def read_in_place(communicator=comm, **settings):
-        options = make_options("toy", "sgd", device="cpu", **settings)
+        options = make_options("toy", "sgd", device="cpu", steps=1, **settings)
         return train(WORKS["toy"][0](), WORKS["toy"][1](8), options=options, comm=communicator).shared_memory
 
     several = comm.size > 1

@@ -121,6 +121,61 @@ def test_what_is_no_need(needs, words):
     refused_needs(needs, words)
 
 
+def reuse(model, batch, found):
+    """Return rows of the table in the one buffer that the model has."""
+    model.kept = model.kept or [np.empty((50, 3), np.float32)]
+    table = found[1]["table"]
+    model.kept[0][:len(table)] = table.rows
+    return found[0], {**found[1], "table": RowGradient(table.ids, model.kept[0][:len(table)])}
+
+
+def finish_later(model, batch, found):
+    batch.ready({"weight": found[1]["weight"]})
+    found[1]["weight"] += 1
+    return found
+
+
+def hand_on_rows(model, batch, found):
+    """Return a gradient that is the rows as they were pulled, as weight decay of one's own would."""
+    return found[0], {**found[1], "rare": RowGradient(np.unique(batch.inputs % 9), model.kept[0])}
+
+
+def step(model, batches):
+    """Compute a step's microbatches."""
+    needs = model.needs(batches)
+    model.forget()
+    for v, batch in batches.items():
+        model.loss_and_gradients(*values_of(model, needs[v]), batch)
+    model.end_step()
+
+
+@pytest.mark.parametrize("before, after, words", [
+    (None, reuse, "the row gradient of 'table' in microbatch 0 "),
+    (None, finish_later, "the gradient of 'weight' in microbatch 0 "),
+    (lambda given: given.kept.__setitem__(slice(None), [given.rows["rare"]]), hand_on_rows, "shares memory with rows"),
+], ids=["used again", "ready too soon", "what was pulled"])
+def test_gradients_that_are_not_the_models_own(before, after, words):
+    with pytest.raises(ValueError, match=words):
+        step(*checked(before=before, after=after))
+
+
+def test_a_row_gradient_that_is_used_again_in_a_later_step():
+    """In every step its ends are looked at."""
+    calls = []
+
+    def once_more(model, batch, found):
+        calls.append(found[1]["table"])
+        if len(calls) == 6:
+            calls[-2].rows[...] += 1
+        return found
+
+    model, batches = checked(after=once_more)
+    step(model, batches)
+    step(model, batches)
+    with pytest.raises(ValueError, match="the row gradient of 'table' in microbatch 0 was written to after it was ret"):
+        step(model, batches)
+
+
 @pytest.mark.parametrize("step, targets", [(0, 24), (1, 4)])
 def test_another_normaliser(step, targets):
     data = Meddled(True, lambda step, index, batch: replace(batch, normaliser=float(len(batch.targets))))

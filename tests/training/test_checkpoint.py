@@ -80,8 +80,7 @@ def test_resume_is_bitwise_wherever_it_stops(work, stop, tmp_path):
                     resume=tmp_path / "run")
     assert (resumed.parameters_sha256, resumed.state_sha256) == (whole.parameters_sha256, whole.state_sha256)
     assert (resumed.loss, resumed.evaluation) == (whole.loss, whole.evaluation)
-    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert [record["step"] for record in records] == [1, 2, 3, 4, 5, 6]
+    assert [line["step"] for line in read_metrics(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_carried_state_is_needed_for_that(saved, copy, monkeypatch):

@@ -149,14 +149,6 @@ def test_a_run_directory_that_is_taken_away(comm, tmp_path):
         assert words in message
 
 
-def test_a_run_directory_in_use(comm, tmp_path):
-    path = comm.bcast(tmp_path) / "run"
-    train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=path)
-    message = refused(comm, output=path)
-    assert "already holds a run" in message and "--resume" in message
-    comm.Barrier()
-
-
 def test_carried_state_that_no_checkpoint_can_hold(comm, tmp_path):
     model = Lying(before=lambda given: given.batch.state.update(count=7))
     assert "batch.state must hold arrays" in refused(comm, model, output=comm.bcast(tmp_path) / "run")

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from toys import Lying, Meddled, Toy, last, make_options, named, refusal, toy_data
 
-from kernels import RowGradient
 from models import Batch, Variable
 from refimpl.training.evaluate import evaluate
 from refimpl.training.run.whole import hashes
@@ -92,51 +91,6 @@ def test_writes_on_a_device_are_seen(comm, overlap):
                           (lambda given: given.rows["table"], "rows['table']")):
         said = refused(comm, overlap, Lying(last(comm), lambda given: what(given).__iadd__(1)), device="cuda")
         assert said.startswith(f"{named(comm)}Lying.loss_and_gradients has written to {culprit} in microbatch "), said
-
-
-def reuse(model, batch, found):
-    """Return rows of the table in the one buffer that the model has."""
-    model.kept = model.kept or [np.empty((50, 3), np.float32)]
-    table = found[1]["table"]
-    model.kept[0][:len(table)] = table.rows
-    return found[0], {**found[1], "table": RowGradient(table.ids, model.kept[0][:len(table)])}
-
-
-def finish_later(model, batch, found):
-    batch.ready({"weight": found[1]["weight"]})
-    found[1]["weight"] += 1
-    return found
-
-
-def hand_on_rows(model, batch, found):
-    """Return a gradient that is the rows as they were pulled, as weight decay of one's own would."""
-    return found[0], {**found[1], "rare": RowGradient(np.unique(batch.inputs % 9), model.kept[0])}
-
-
-@OVERLAP
-@pytest.mark.parametrize("before, after, words", [
-    (None, reuse, "the row gradient of 'table' in microbatch "),
-    (None, finish_later, "the gradient of 'weight' in microbatch "),
-    (lambda given: given.kept.__setitem__(slice(None), [given.rows["rare"]]), hand_on_rows, "shares memory with rows"),
-], ids=["used again", "ready too soon", "what was pulled"])
-def test_gradients_that_are_not_the_models_own(comm, overlap, before, after, words):
-    said = refused(comm, overlap, Lying(last(comm), before, after))
-    assert said.startswith(named(comm)) and words in said
-
-
-@OVERLAP
-def test_a_row_gradient_that_is_used_again_in_a_later_step(comm, overlap):
-    """In every step its ends are looked at."""
-    calls = []
-
-    def once_more(model, batch, found):
-        calls.append(found[1]["table"])
-        if len(calls) > 20:
-            calls[-2].rows[...] += 1
-        return found
-
-    said = refused(comm, overlap, Lying(last(comm), after=once_more), steps=60)
-    assert said.startswith(f"{named(comm)}the row gradient of 'table' in microbatch ") and "written to after" in said
 
 
 class Honest(Toy):

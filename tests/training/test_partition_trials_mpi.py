@@ -20,18 +20,19 @@ pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 SEARCH = dict(architecture="hybrid", search_partitions=True, search_warmup=1, search_sample=2)
 
 
-def searched(comm, optimizer="adam", seconds=BEST_AT_6.seconds, steps=30, **changes):
-    """Train a toy; tell its search of steps that take as long as a curve says. Return (trainer, trials, steps done)."""
-    trainer = make_trainer("toy", optimizer, comm, **{**SEARCH, "steps": steps, **changes})
+def searched(comm, **changes):
+    """Train a toy; tell its search of steps that take as long as a curve says. Return (trainer, trials, what is said).
+    """
+    trainer = make_trainer("toy", "adam", comm, steps=30, **SEARCH, **changes)
     said = []
     trials = PartitionTrials.open(trainer, said.append)
     comm = trainer.comm.mpi
-    while trainer.step < steps and trials.active:
+    while trainer.step < 30 and trials.active:
         trainer.train_step()
         warming = len(trials.seconds) < trainer.options.search_warmup
         # the slowest rank counts, and which that is differs from step to step
         slowest = trainer.step % comm.size == comm.rank
-        trials.after_step(1e6 if warming else seconds(trials.trying) * (1.0 if slowest else 0.25))
+        trials.after_step(1e6 if warming else BEST_AT_6.seconds(trials.trying) * (1.0 if slowest else 0.25))
     assert len(set(comm.allgather(json.dumps(trials.to_json())))) == 1
     assert comm.rank == 0 or not said
     return trainer, trials, said

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 from mpi4py import MPI
-from toys import WORKS, Script, Scripted, answer, lm_data, make_options, make_trainer, refusal, toy_data
+from toys import (
+    WORKS, Lying, Script, Scripted, answer, lm_data, make_options, make_trainer, raising, refusal, toy_data,
+)
 
 from refimpl.plan import Plan, make_plan
 from refimpl.plan.partitions.balance import by_popularity
@@ -17,9 +19,10 @@ from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.ranks(1, 3)
+NO_ROWS = Lying(needs=raising(RuntimeError("no rows today")))
 
 
-def mixed(comm, work="toy", each=2, **changes):
+def mixed(comm, work="toy", **changes):
     """A plan in which the variables of each kind have different strategies, as someone might have written it."""
     model, data, _ = WORKS[work]
     variables, strategies = model().variables, {}
@@ -27,7 +30,7 @@ def mixed(comm, work="toy", each=2, **changes):
         strategies[variable.name] = ("as-dense", "server", "allgather")[i % 3]
     for i, variable in enumerate(v for v in variables if not v.sparse):
         strategies[variable.name] = ("allreduce", "server")[i % 2]
-    plan = make_plan(variables, "auto", comm.size, 8, machines=in_blocks(comm.size, each), strategies=strategies,
+    plan = make_plan(variables, "auto", comm.size, 8, machines=in_blocks(comm.size, 2), strategies=strategies,
                      partitions=3)
     return json.loads(json.dumps(replace(plan, **changes).to_json()))
 
@@ -118,26 +121,15 @@ def test_hybrid_sends_a_table_whole_that_the_first_step_touches_whole(comm, mpi_
 @pytest.mark.mpi
 def test_a_model_that_fails_where_hybrid_looks_is_named_by_the_first_step(comm):
     """Rank 0 alone asks it for the plan, and all ranks in the step: these say it."""
-    trainer = Trainer.open(Unasked(WORKS["toy"][0]()), toy_data(), make_options("toy", "sgd"), comm)
+    trainer = Trainer.open(NO_ROWS, toy_data(), make_options("toy", "sgd"), comm)
     assert trainer.plan.strategies["table"].name == "server"
     assert refusal(comm, trainer.train_step).startswith("RuntimeError: no rows today")
 
 
-class Unasked:
-    """A model that fails where only rank 0 asks it: while the plan is chosen."""
-
-    def __init__(self, model):
-        self.model, self.variables = model, model.variables
-
-    def rows_needed(self, batch):
-        raise RuntimeError("no rows today")
-
-
 @pytest.mark.mpi
 def test_a_model_that_fails_while_auto_looks_stops_all_ranks(comm):
-    model, options = Unasked(WORKS["toy"][0]()), make_options("toy", "sgd", architecture="auto")
-    words = refusal(comm, lambda: Trainer.open(model, toy_data(), options, on_machines(comm)))
-    assert "no rows today" in words
+    options = make_options("toy", "sgd", architecture="auto")
+    assert "no rows today" in refusal(comm, lambda: Trainer.open(NO_ROWS, toy_data(), options, on_machines(comm)))
 
 
 @pytest.mark.mpi
@@ -178,7 +170,8 @@ def test_the_network_of_another_run_is_left_alone(comm, tmp_path):
     model, data, _ = WORKS["toy"]
     path = comm.bcast(tmp_path) / "run"
     train(model(), data(), options=make_options("toy", "sgd", steps=1), comm=comm, output=path)
-    for output, words in ((path, "already holds a run"), ("/proc/none/run", "cannot write the network to /proc/none")):
+    for output, words in ((path, "already holds a run: continue it with --resume"),
+                          ("/proc/none/run", "cannot write the network to /proc/none")):
         assert words in refusal(comm, lambda: train(model(), data(), comm=comm, output=output,
                                                     options=make_options("toy", "sgd", architecture="auto")))
     assert not (path / "network.json").exists()

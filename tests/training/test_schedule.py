@@ -1,6 +1,5 @@
 """No step is done at a learning rate of 0 that nobody asked for: the schedule lasts as long as the training."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +9,7 @@ from test_flight import CASES, WORKERS, go_on, made, prepared
 from toys import Toy, make_options, refusal, toy_data
 
 from kernels.update.rates import RATES, rate_of
+from refimpl.training.run.directory import read_metrics
 from refimpl.training.schedule import check_schedule, updates_of
 from refimpl.training.session import train
 
@@ -20,10 +20,6 @@ FALLS_TO_ZERO = ("linear", "cosine")
 
 def run(path, options, **more):
     return train(Toy(), toy_data(), options=options, comm=SELF, output=path, **more)
-
-
-def rates_in(path):
-    return [json.loads(line)["learning_rate"] for line in (path / "metrics.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -39,9 +35,9 @@ def test_a_resume_beyond_the_schedule(rate, tmp_path):
         longer = replace(longer, rate_steps=6)
     run(tmp_path, longer, resume=tmp_path)
     told = {"base": SHORT.learning_rate, "rate": rate, "warmup": 1}
-    assert rates_in(tmp_path) == [rate_of(step, **told, steps=3 if step < 3 else longer.rate_steps)
-                                  for step in range(6)]
-    assert min(rates_in(tmp_path)) > 0
+    found = [line["learning_rate"] for line in read_metrics(tmp_path)]
+    assert found == [rate_of(step, **told, steps=3 if step < 3 else longer.rate_steps) for step in range(6)]
+    assert min(found) > 0
 
 
 @pytest.mark.parametrize("steps, rate_steps, words", [

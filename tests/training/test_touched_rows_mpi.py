@@ -38,17 +38,20 @@ def test_untouched_rows_keep_every_bit(comm, optimizer, settings):
                 assert changed_rows(before[name, None], after[name, None])
 
 
+def states_of(comm, script, optimizer, settings, **more):
+    """Return the whole state after each step of a script."""
+    options = Options(**{"optimizer": optimizer, "learning_rate": 0.1, **settings, **more})
+    trainer = Trainer.open(Scripted(), Script(script), options, comm)
+    return [(trainer.train_step(), whole_state(trainer, optimizer))[1] for _ in script]
+
+
 @pytest.mark.parametrize("settings", BY_ROWS, ids=str)
 @pytest.mark.parametrize("optimizer, moves", [("sgd", False), ("momentum", True), ("adagrad", False), ("adam", True)])
 @pytest.mark.thorough("momentum", "hybrid")
 def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, settings):
     """Row 1 gets a gradient, then a zero gradient; row 2 gets a gradient, then none: only row 1 may move again."""
-    data = Script([[{1: [1, 2], 2: [1, 2]}, {5: [1, 1]}], [None, {1: [0, 0], 5: [3, 3]}]])
-    trainer = Trainer.open(Scripted(), data, Options(optimizer=optimizer, learning_rate=0.1, **settings), comm)
-    trainer.train_step()
-    before = whole_state(trainer, optimizer)
-    trainer.train_step()
-    after = whole_state(trainer, optimizer)
+    script = [[{1: [1, 2], 2: [1, 2]}, {5: [1, 1]}], [None, {1: [0, 0], 5: [3, 3]}]]
+    before, after = states_of(comm, script, optimizer, settings)
     assert changed_rows(before["rows", None], after["rows", None]) == ({1, 5} if moves else {5})
     for key in after:
         if key[0] == "rows":
@@ -60,20 +63,12 @@ def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, s
 @pytest.mark.parametrize("settings", BY_ROWS, ids=str)
 def test_opposite_gradients_still_touch(comm, settings):
     """Gradients of two microbatches that cancel to 0.0 are a gradient: the row's velocity decays on every settings."""
-    data = Script([[{3: [1, 1]}, {3: [1, 1]}], [{3: [2, -2]}, {3: [-2, 2], 0: [1, 1]}]])
-    trainer = Trainer.open(Scripted(), data, Options(optimizer="momentum", learning_rate=0.5, **settings), comm)
-    trainer.train_step()
-    trainer.train_step()
-    assert (whole_state(trainer, "momentum")["rows", "velocity"][3] == np.float32(0.9) * np.float32(2)).all()
+    script = [[{3: [1, 1]}, {3: [1, 1]}], [{3: [2, -2]}, {3: [-2, 2], 0: [1, 1]}]]
+    _, after = states_of(comm, script, "momentum", settings)
+    assert (after["rows", "velocity"][3] == np.float32(0.9) * np.float32(2)).all()
 
 
 @pytest.mark.parametrize("settings", BY_ROWS, ids=str)
 def test_a_step_that_touches_nothing_changes_no_row(comm, settings):
-    data = Script([[{1: [1, 1]}, {}], [{}, None], [{}, {}]])
-    trainer = Trainer.open(Scripted(), data, Options(optimizer="adam", weight_decay=0.1, **settings), comm)
-    trainer.train_step()
-    before = whole_state(trainer, "adam")
-    trainer.train_step()
-    trainer.train_step()
-    after = whole_state(trainer, "adam")
+    before, _, after = states_of(comm, [[{1: [1, 1]}, {}], [{}, None], [{}, {}]], "adam", settings, weight_decay=0.1)
     assert all(changed_rows(before[key], after[key]) == set() for key in after if key[0] == "rows")

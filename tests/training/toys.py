@@ -105,9 +105,9 @@ class Lying(Toy):
 class Scripted:
     """Gradients as the data say: inputs are row numbers, targets their gradient rows; ``dense`` gets their sum."""
 
-    def __init__(self, rows=8, width=2, initial=0.5):
-        self.variables = [Variable("rows", (rows, width), sparse=True, initial=Constant(initial)),
-                          Variable("dense", (width,), initial=Constant(initial))]
+    def __init__(self, initial=0.5):
+        self.variables = [Variable("rows", (8, 2), sparse=True, initial=Constant(initial)),
+                          Variable("dense", (2,), initial=Constant(initial))]
 
     def rows_needed(self, batch):
         return {"rows": np.unique(batch.inputs)}
@@ -122,8 +122,8 @@ class Script:
 
     fingerprint = "0" * 64
 
-    def __init__(self, steps, width=2):
-        self.steps, self.width = steps, width
+    def __init__(self, steps):
+        self.steps = steps
         self.microbatches, self.steps_per_epoch = len(steps[0]), len(steps)
 
     def examples(self, step):
@@ -136,7 +136,7 @@ class Script:
         rows = self.steps[step % len(self.steps)][index]
         if rows is None:
             return None
-        gradients = np.array(list(rows.values()), np.float32).reshape(len(rows), self.width)
+        gradients = np.array(list(rows.values()), np.float32).reshape(len(rows), 2)
         return Batch(np.array(list(rows), np.int64), gradients, None, float(self.examples(step)))
 
 
@@ -173,11 +173,11 @@ class Recording:
         return loss, gradients
 
 
-def toy_data(microbatches=8, count=28, size=3):
+def toy_data(microbatches=8, count=28):
     """28 examples, 24 a step: the second step of an epoch has one whole microbatch, one of 1, and missing ones."""
     rng = np.random.default_rng(1)
     ids, targets = rng.integers(0, 50, count), rng.standard_normal((count, 4)).astype(np.float32)
-    return Examples(ids, targets, microbatches, size, 1)
+    return Examples(ids, targets, microbatches, 3, 1)
 
 
 def lm_data(microbatches=8, pairs=117):

@@ -7,6 +7,8 @@ A matrix holds the examples of a round, member by member; columns are cut into K
 order of the tree over column blocks. Every move is counted as ``activations`` of the layer that is named.
 """
 
+from itertools import accumulate
+
 from kernels.arrays import array_module
 from models.fully_connected import tree_sum
 from refimpl.plan.mesh import Mesh
@@ -91,7 +93,4 @@ class Group:
 
 def _ends(counts) -> list[int]:
     """Return where each member's rows begin, and where the last one's end."""
-    ends = [0]
-    for count in counts:
-        ends.append(ends[-1] + int(count))
-    return ends
+    return list(accumulate(map(int, counts), initial=0))

@@ -1,6 +1,7 @@
 """The run directory: config.json, plan.json, metrics.jsonl, result.json, trace.json, checkpoints, written by rank 0."""
 
 import json
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Callable, Required, TypedDict
 
@@ -169,8 +170,5 @@ def holds_run(directory: Path) -> bool:
 
 def free_name(directory: Path, taken=holds_run) -> Path:
     """Return ``directory``, or directory-2, directory-3, ... : the first that is not taken. Local."""
-    number, candidate = 2, Path(directory)
-    while taken(candidate):
-        candidate = Path(f"{directory}-{number}")
-        number += 1
-    return candidate
+    names = chain([directory], (f"{directory}-{number}" for number in count(2)))
+    return next(path for path in map(Path, names) if not taken(path))

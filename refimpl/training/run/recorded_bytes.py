@@ -10,12 +10,8 @@ def bytes_by_rank(metrics: list[dict], *, phase: str | None = None, variable: st
     """
     if not metrics:
         raise ValueError("there are no metrics: the training did no step")
-    total: list[float] = []
-    for record in metrics:
-        for direction in ("bytes_sent", "bytes_received"):
-            for of_phase, by_variable in record[direction].items():
-                for of_variable, by_kind in by_variable.items():
-                    if phase in (None, of_phase) and variable in (None, of_variable):
-                        for counts in (by_kind[kind] for kind in set(kinds) & set(by_kind)):
-                            total = [have + more for have, more in zip(total or [0] * len(counts), counts)]
-    return [count / len(metrics) for count in total]
+    found = [counts for record in metrics for direction in ("bytes_sent", "bytes_received")
+             for of_phase, by_variable in record[direction].items() if phase in (None, of_phase)
+             for of_variable, by_kind in by_variable.items() if variable in (None, of_variable)
+             for kind, counts in by_kind.items() if kind in kinds]
+    return [sum(of_rank) / len(metrics) for of_rank in zip(*found)]

@@ -41,21 +41,16 @@ class WithoutBarriers:
 
     def __init__(self, trainer, order=None):
         self.comm, self.timeline = trainer.comm, trainer.timeline
-        owner = Owner(shards_of(trainer.parameters), self.comm.size, trainer.options)
+        self.owner = Owner(shards_of(trainer.parameters), self.comm.size, trainer.options)
         worker = AsyncWorker(trainer.model, trainer.data, trainer.options, trainer.plan, self.comm.rank)
         worker.carried = trainer.carried
-        self.letters = Letters(self.comm)
-        self.serving = Serving(owner, worker, self.letters, order or FirstCome(), self.comm.ledger, self.comm.machine)
+        self.letters, order = Letters(self.comm), order or FirstCome()
+        self.serving = Serving(self.owner, worker, self.letters, order, self.comm.ledger, self.comm.machine)
         self.state, self.ended, self.done = "pull", False, set()
         self.cutting, self.asked = False, False
         self.computed: Future | None = None
         self.threads = ThreadpoolController()
         self.began = 0.0
-
-    @property
-    def owner(self) -> Owner:
-        """This rank's owner. Local."""
-        return self.serving.owner
 
     def begin(self, arrays: dict | None = None):
         """Begin, or go on from what was in flight at a checkpoint: see ``flight``. Collective."""
