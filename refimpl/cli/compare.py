@@ -3,6 +3,7 @@
 Each training is a job of its own, started with the mpirun that belongs to mpi4py's MPI.
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -82,16 +83,11 @@ def train_under(model: str, given: dict, arguments: list[str], trainings: dict[s
 
 def training_arguments(arguments: list[str]) -> list[str]:
     """Return the command line without compare's own options, and without those that each training gets separately."""
-    kept, skip = [], False
-    for argument in arguments:
-        name = argument.partition("=")[0]
-        if skip:
-            skip = False
-        elif name in ("--ranks", "--output", "--architecture", "--plan"):
-            skip = "=" not in argument
-        elif name != "--json":
-            kept.append(argument)
-    return kept
+    others = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in ("--ranks", "--output", "--architecture", "--plan"):
+        others.add_argument(option)
+    others.add_argument("--json", action="store_true")
+    return others.parse_known_args(arguments)[1]
 
 
 def _print_table(model, results):

@@ -9,7 +9,6 @@ import pytest
 from models import Variable
 from models.recipe import Recipe
 import refimpl.strategies  # noqa: F401  (a plan knows the strategies that were imported)
-from refimpl.cli import main
 from refimpl.cli.asked.options import with_plan
 from refimpl.cli.told.said import introduce
 from refimpl.cli.train import _changes
@@ -40,15 +39,6 @@ def test_what_a_plan_decides_is_refused_beside_it(path, name, value, said):
     with pytest.raises(ValueError, match=f"leave out {said}, or edit the plan"):
         with_plan({"plan": path, name: value})
     assert with_plan({name: value}) == {name: value, "plan": None}
-
-
-@pytest.mark.parametrize("text, says", [
-    ("bf16", "'bf16' should read WHICH=CODEC"), ("dense=", "should read"), ("dense=bf16,", "should read"),
-    ("dense=bf16,dense=fp16", "names something twice")])
-def test_a_codec_of_nothing_is_refused(text, says, capsys):
-    with pytest.raises(SystemExit) as left:
-        main(["train", "lm", "--codec", text])
-    assert left.value.code == 2 and says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("algorithm, told", [("ring", True), ("direct", False)])

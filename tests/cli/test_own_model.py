@@ -154,9 +154,3 @@ def test_what_it_lacks_itself_is_told_as_python_tells_it(folder, monkeypatch, ca
     assert main(["train", "--model", "lacking:Model", *OWN[2:]]) == 1
     said = capsys.readouterr().err
     assert "No module named 'no_such_library'" in said and "lacking.py" in said
-
-
-def test_neither_a_model_nor_a_run_to_resume(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "--steps", "3"])
-    assert "required: model" in capsys.readouterr().err

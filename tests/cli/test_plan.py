@@ -78,10 +78,6 @@ def test_files_that_cannot_be_read_or_written_are_named(capsys, tmp_path):
 
 
 def test_refusals(capsys):
-    assert main(["plan", "lm", "--ranks", "2", "--machines", "3"]) == 1
-    assert "2 ranks on 3 machines: each machine needs a rank" in capsys.readouterr().err
-    assert main([*TINY, "--rate", "fast"]) == 1
-    assert "--rate" in capsys.readouterr().err
     assert main([*TINY, "--architecture", "ps", "--slow-rank", "6=3x"]) == 1
     assert "--slow-rank 6: there is no such rank; name one from 0 to 5" in capsys.readouterr().err
     assert main([*TINY, "--architecture", "allreduce", "--compute", "1"]) == 1

@@ -20,9 +20,6 @@ REFUSED = [
     (["--data", "digits"], "lm does not train on 'digits'"),
     (["--preset", "huge"], "no preset 'huge'; it has"),
     (["--set", "depth=3"], "no size depth; it has"),
-    (["--set", "hidden=0"], "hidden must be a positive integer, not 0"),
-    (["--microbatches", "100000000"], "give --microbatches 999999 or fewer"),
-    (["--architecture", "hybrid", "--sparse-as-dense"], "goes with --architecture allreduce"),
     (["--microbatches", "6", "--allreduce", "halving-doubling"], "--allreduce direct"),
     (["--resume", "/nowhere"], "/nowhere is no directory: give the run directory of a training"),
 ]

@@ -5,10 +5,11 @@ import json
 import math
 import os
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-EXAMPLES = int(os.environ.get("REFIMPL_FUZZ_EXAMPLES", "100"))
-"""How many damages each test draws."""
+FUZZ = settings(max_examples=int(os.environ.get("REFIMPL_FUZZ_EXAMPLES", "100")),  # damages that each test draws
+                suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 DEEP: list = []
 for _ in range(62):
     DEEP = [DEEP]

@@ -1,11 +1,10 @@
 """Whatever befalls a checkpoint's files, it is refused in a sentence with its path, or it is what was written."""
 
 import json
-from pathlib import Path
 
 import pytest
-from damage import EXAMPLES, damaged_bytes, damaged_text
-from hypothesis import HealthCheck, given, settings
+from damage import FUZZ, damaged_bytes, damaged_text
+from hypothesis import given
 from hypothesis import strategies as st
 from mpi4py import MPI
 from toys import Toy, make_options, toy_data
@@ -33,9 +32,12 @@ def run(tmp_path_factory):
     return path, right, arrays, Trainer.open(Toy(), toy_data(), OPTIONS, MPI.COMM_SELF)
 
 
-def restore(path: Path, right, arrays):
+def restored(run):
+    """Write the right files again; return their directory and contents."""
+    path, right, arrays, _ = run
     (path / "checkpoint-2.json").write_text(json.dumps(right))
     (path / "checkpoint-2.safetensors").write_bytes(arrays)
+    return path, right, arrays
 
 
 def refused(run) -> bool:
@@ -56,14 +58,10 @@ def refused(run) -> bool:
     return False
 
 
-FUZZ = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-
-
 @FUZZ
 @given(draw=st.data())
 def test_no_damage_to_a_manifest_is_accepted(run, draw):
-    path, right, arrays, _ = run
-    restore(path, right, arrays)
+    path, right, _ = restored(run)
     text = draw.draw(damaged_text(right))
     (path / "checkpoint-2.json").write_bytes(text)
     if not refused(run):  # spaces between tokens
@@ -74,8 +72,7 @@ def test_no_damage_to_a_manifest_is_accepted(run, draw):
 @given(draw=st.data())
 def test_a_forged_manifest_is_refused_in_a_sentence_or_fits(run, draw):
     """Its digest is right: the fields themselves are looked at."""
-    path, right, arrays, _ = run
-    restore(path, right, arrays)
+    path, right, _ = restored(run)
     text = draw.draw(damaged_text(right))
     try:
         data = json.loads(text)
@@ -90,8 +87,7 @@ def test_a_forged_manifest_is_refused_in_a_sentence_or_fits(run, draw):
 @FUZZ
 @given(draw=st.data())
 def test_no_damage_to_the_arrays_is_accepted(run, draw):
-    path, right, arrays, _ = run
-    restore(path, right, arrays)
+    path, _, arrays = restored(run)
     content = draw.draw(damaged_bytes(arrays))
     (path / "checkpoint-2.safetensors").write_bytes(content)
     assert refused(run) or content == arrays
@@ -112,11 +108,11 @@ def test_forged_arrays_are_refused_in_a_sentence_or_fit(run, draw):
 
 def test_the_checkpoint_is_accepted_as_it_was_written(run):
     """The checker: what the others refuse is refused for its damage."""
-    restore(*run[:3])
+    path, right, _ = restored(run)
     assert not refused(run)
+    (path / "checkpoint-2.json").write_text(json.dumps({**right, "microbatches": 9}))
     with pytest.raises(CollectiveError, match="digest is of another content"):
-        restore(run[0], {**run[1], "microbatches": 9}, run[2])
-        load_checkpoint(run[3], run[0])
+        load_checkpoint(run[3], path)
 
 
 @pytest.mark.parametrize("key, kind, words", [
@@ -126,8 +122,7 @@ def test_the_checkpoint_is_accepted_as_it_was_written(run):
     ("state/first/table", "int32 [50, 3]", "state/first/table is int32 [50, 3]; this training has float32 [50, 3]"),
 ])
 def test_arrays_of_another_training_are_refused(run, key, kind, words):
-    restore(*run[:3])
-    manifest = read_manifest(run[0])
+    manifest = read_manifest(restored(run)[0])
     holds = {name: found for name, found in {**manifest.holds, key: kind}.items() if found}
     with pytest.raises(ValueError) as caught:
         check_fits(type(manifest)(**{name: getattr(manifest, name) for name in manifest.__struct_fields__}

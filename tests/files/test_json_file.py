@@ -7,8 +7,8 @@ from typing import Annotated, TypedDict
 
 import numpy as np
 import pytest
-from damage import EXAMPLES, damaged_bytes, damaged_text
-from hypothesis import HealthCheck, given, settings
+from damage import FUZZ, damaged_bytes, damaged_text
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
@@ -118,9 +118,6 @@ def format_(request, tmp_path_factory):
     path.write_text(json.dumps(right))
     read(path)
     return path, right, read
-
-
-FUZZ = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 @FUZZ

@@ -15,7 +15,7 @@ def squares(alt="Squares < cubes & more"):
         return picture_of(figure, alt, table(("x", "x²"), [(1, 1), (2, 4.0), (1000, 1e6)]))
 
 
-def test_the_svg_says_what_it_shows_and_stands_alone():
+def test_the_svg_says_what_it_shows_and_stands_alone(tmp_path):
     picture = squares()
     root = ElementTree.fromstring(picture.svg)
     assert root.attrib["role"] == "img"
@@ -24,6 +24,7 @@ def test_the_svg_says_what_it_shows_and_stands_alone():
     for other_host in ("href=\"http", "@import", "<script", "<image"):
         assert other_host not in picture.svg
     assert picture.svg.startswith("<svg") and picture.svg == squares().svg
+    assert picture.save(tmp_path / "squares.svg").read_text(encoding="utf-8") == picture.svg
 
 
 def test_words_and_numbers_in_its_place():
@@ -37,8 +38,3 @@ def test_words_and_numbers_in_its_place():
 def test_a_picture_without_words_is_refused(alt):
     with pytest.raises(ValueError, match="text alternative of one line"):
         squares(alt)
-
-
-def test_saved(tmp_path):
-    path = squares().save(tmp_path / "squares.svg")
-    assert path.read_text(encoding="utf-8") == squares().svg

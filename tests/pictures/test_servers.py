@@ -1,7 +1,6 @@
 """Pictures of the server say what they show; the numbers are those that were drawn."""
 
 import numpy as np
-import pytest
 
 from refimpl.pictures.lines import Line, numbers_of, plot_lines, plot_panels
 from refimpl.pictures.servers import (
@@ -9,7 +8,6 @@ from refimpl.pictures.servers import (
 )
 from refimpl.server import Partitioning
 
-pytest.importorskip("matplotlib")
 PARTS = Partitioning.round_robin(12, 4, 4)
 
 

@@ -130,22 +130,25 @@ def test_a_replayed_microbatch_has_the_real_ones_ids_and_shapes(workload, tmp_pa
     assert replayed.examples(0) == data.examples(0)
 
 
-def test_equal_ids_are_kept_once_and_read_only(tmp_path):
-    profile = Profile(measure_profile(LM, 2, 1, tmp_path))
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    """A profile of two steps of two microbatches."""
+    return Profile(measure_profile(LM, 2, 2, tmp_path_factory.mktemp("profile")))
+
+
+def test_equal_ids_are_kept_once_and_read_only(profile):
     entry = profile.entries[0][0]
     assert entry.needs["softmax_weight"] == entry.needs["softmax_bias"] == entry.gradients["softmax_bias"]
     with pytest.raises(ValueError, match="read-only"):
         profile.ids(0)[0] = 1
 
 
-def test_a_replay_of_more_microbatches_than_were_measured_is_refused(tmp_path):
-    profile = Profile(measure_profile(CNN, 2, 1, tmp_path))
+def test_a_replay_of_more_microbatches_than_were_measured_is_refused(profile):
     with pytest.raises(ValueError, match="has 2 microbatches a step, not 3: measure it for more"):
         ReplayData(profile, 3)
 
 
-def test_steps_repeat_and_gradients_cannot_be_written(tmp_path):
-    profile = Profile(measure_profile(LM, 2, 2, tmp_path))
+def test_steps_repeat_and_gradients_cannot_be_written(profile):
     data = ReplayData(profile, 2)
     assert data.microbatch(3, 1).inputs is data.microbatch(1, 1).inputs
     model = ReplayModel(LM.make_model().variables, profile, 0.0)
