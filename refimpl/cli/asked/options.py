@@ -138,12 +138,12 @@ def add_mathematics(how):
 
 
 def add_consistency(parser):
-    """Add how old the values may be that a worker computes with."""
+    """Add how many steps old the values of a worker may be."""
     when = parser.add_argument_group("without barriers (with --architecture ps each run gives other numbers, and "
                                      "--replay repeats them; with allreduce the same number of ranks gives the same "
                                      "numbers)")
     when.add_argument("--consistency", type=_consistency, metavar="WHEN",
-                      help="how old the values may be with which a worker computes (default synchronous). With "
+                      help="how many steps old the values of a worker may be (default synchronous). With "
                            f"--architecture ps: {', '.join(name + of for name, of in SERVED.items())}. With "
                            "--architecture allreduce each rank trains a replica, and replicas are averaged by "
                            f"{', '.join(name + of for name, of in DECENTRALISED.items())}")
