@@ -80,8 +80,7 @@ def _each_step(answer):
     return call
 
 
-def _rows(functions, case, rank, step):
-    return functions[0](inputs(case, step, rank), case.shapes)
+_rows = _each_step(lambda functions, case, rank, step: functions[0](inputs(case, step, rank), case.shapes))
 
 
 def _bags(functions, case, rank, step):
@@ -147,9 +146,9 @@ def _encode(functions, case, rank):
 KINDS = {
     "dense": Kind("aggregate", ("aggregate_dense",), _each_step(lambda f, c, r, s: f[0](inputs(c, s, r))),
                   Aggregation),
-    "rows": Kind("aggregate", ("aggregate_rows",), _each_step(_rows), Aggregation),
-    "mixed": Kind("aggregate", ("aggregate_all",), _each_step(_rows), Aggregation),
-    "uses": Kind("aggregate", ("aggregate_uses",), _each_step(_rows), Aggregation),
+    "rows": Kind("aggregate", ("aggregate_rows",), _rows, Aggregation),
+    "mixed": Kind("aggregate", ("aggregate_all",), _rows, Aggregation),
+    "uses": Kind("aggregate", ("aggregate_uses",), _rows, Aggregation),
     "bags": Kind("aggregate", ("aggregate_bags",), _each_step(_bags), Aggregation),
     "group": Kind("aggregate", ("aggregate_group",), _each_step(_group), Aggregation),
     "broadcast": Kind("aggregate", ("broadcast",),

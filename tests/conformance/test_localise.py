@@ -49,10 +49,11 @@ def test_rows_of_a_kind():
 
 
 def test_a_rank():
-    """Integers that are one off are not said to be rounded to integers."""
+    """Integers that are one off are not said to be rounded to integers, nor what is one off to lack digits."""
     off = planted(aggregate_dense=lambda self, right, arrays: {
         n: a + (self.world.rank == 1) for n, a in right(arrays).items()})
-    ((_, words, _),) = said(off, names=["dense/steps", "dense/provenance"])
+    assert [code for code, *_ in said(off, kinds=("dense",))] == ["unexplained=aggregate_dense"]
+    ((_, words, _),) = said(off, names=["dense/steps"])
     assert "on rank 1 alone: every element, which are +1 off" in words
 
 

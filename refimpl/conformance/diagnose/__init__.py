@@ -6,10 +6,9 @@ and step, within the same tolerance as an expectation, and if no other case of t
 
 import numpy as np
 
-from refimpl.conformance.diagnose.diagnosis import Diagnosis
 from refimpl.conformance.diagnose.localise import localise
 from refimpl.conformance.diagnose.search import search
-from refimpl.conformance.diagnose.told import of_error, of_property, told
+from refimpl.conformance.diagnose.told import Diagnosis, of_error, of_property, told
 from refimpl.conformance.kinds import KINDS
 
 

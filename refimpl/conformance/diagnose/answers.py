@@ -47,7 +47,7 @@ class Answers:
         self.base.memo = ({} if memos is None else memos).setdefault(self.base.inputs, self.base.memo)
         self.rounded = bool(self.wrong) and all(_agrees(one, self.base) for one in self.wrong)
         self.blank = all(map(_blank, self.wrong))
-        for known in ("concerns", "alone", "signature", "_agreeing", "_otherwise", "moved_by", "steps_given"):
+        for known in ("concerns", "_first", "signature", "_agreeing", "_otherwise", "moved_by", "steps_given"):
             setattr(self, known, cache(getattr(self, known)))  # as long as these answers live
         self._machine = lru_cache(2)(self._machine)
 
@@ -55,11 +55,8 @@ class Answers:
         """Return whether a deviation can change the case. Local."""
         return deviation.concerns(self.case)
 
-    def alone(self, deviation) -> Expected | None:
-        """Return what a machine with one deviation gives for the first wrong answer; None: nothing. Local."""
-        return self._first((deviation,))
-
     def _first(self, deviations) -> Expected | None:
+        """Return what a machine with these deviations gives for the first wrong answer; None: nothing. Local."""
         try:
             return self._machine(deviations).answer(self.wrong[0].place)
         except Impossible:
@@ -79,7 +76,7 @@ class Answers:
     def signature(self, deviation) -> tuple:
         """Return, of the wrong elements of the first wrong answer, which a deviation changes and which it gives. Local.
         """
-        (bad, ids, plain), one, want = self.right_numbers, self.wrong[0], self.alone(deviation)
+        (bad, ids, plain), one, want = self.right_numbers, self.wrong[0], self._first((deviation,))
         if want is None:
             return np.zeros(plain.shape, bool), np.zeros(plain.shape, bool)
         tolerance = want.tolerance if ids is None else Rows(want.value.ids, want.tolerance)
@@ -118,8 +115,7 @@ class Answers:
             return None
         if self._ruled_out(deviations):
             return None
-        single = len(deviations) == 1 and not deviations[0].whole
-        want = self.alone(*deviations) if single else self._first(deviations)
+        want = self._first(deviations)
         if want is None or not _fits(self.wrong[0], want):
             return None
         machine = self._machine(deviations)
@@ -133,7 +129,7 @@ class Answers:
         """Return whether a deviation changes a wrong answer at all: else it is no part of what explains them. Local."""
         if not self.concerns(deviation):
             return False
-        want, (first, *others) = self.alone(deviation), self.were_right
+        want, (first, *others) = self._first((deviation,)), self.were_right
         if want is not None and not _fits(first, want):
             return True
         machine = self._machine((deviation,))

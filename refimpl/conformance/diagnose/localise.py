@@ -4,8 +4,8 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.compare import aligned, differences
-from refimpl.conformance.diagnose.diagnosis import Diagnosis
 from refimpl.conformance.diagnose.features import telling
+from refimpl.conformance.diagnose.told import Diagnosis
 from refimpl.conformance.words import names_in_words, ordinal, ranks_in_words, some
 
 

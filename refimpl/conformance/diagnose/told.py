@@ -1,13 +1,28 @@
 """What is told of a case that failed: a deviation that was found; or where there are no numbers, errors and wrong
 forms."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of
-from refimpl.conformance.diagnose.diagnosis import Diagnosis
 from refimpl.conformance.diagnose.search import ALIKE, Explanation
 from refimpl.conformance.space.aggregation import factor_of
 from refimpl.conformance.words import names_in_words, ranks_in_words
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """code: the bug's short name.  words: what is wrong.  evidence: what shows it.  vague: it says only where.
+
+    shown_by: (case, step, variable, rank or None) of the smallest case that shows what is vague; () where none does.
+    """
+
+    code: str
+    words: str
+    evidence: str = ""
+    vague: bool = False
+    shown_by: tuple = ()
 
 
 def told(fit: Explanation) -> Diagnosis:

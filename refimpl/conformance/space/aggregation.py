@@ -21,6 +21,8 @@ from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, 
 
 BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale", "micro-steps"}
 """Decisions of the contributing rank. If a rank deviates in one of them, other ranks' answers differ, too."""
+OF_SUMS = BY_CONTRIBUTOR | {"members", "parts", "combined", "duplicates", "divisor", "norm", "scale"}
+"""Decisions that sums depend on; the last two where each rank clips its own gradient first."""
 
 
 def factor_of(found, wanted: Expected) -> float | None:
@@ -42,14 +44,13 @@ class Aggregation(Machine):
     """The answers to a case of stage aggregate. Raises Impossible where a deviation has nothing to deviate in."""
 
     fields = "dense", "sparse", "duplicates", "order"
-    after_sums, bounded = {"delivered"}, True
-    """Decisions that sums do not depend on."""
+    bounded = True
 
     @classmethod
     def alternatives(cls, cases):
         ranks = max(case.ranks for case in cases)
-        return [one for some in (deliveries.deviations, sums.deviations, contributions.deviations, sums.meetings,
-                                 bags.deviations) for one in some(ranks)]
+        return [*deliveries.deviations(ranks), *sums.deviations(ranks), *contributions.deviations(ranks),
+                *bags.deviations()]
 
     @classmethod
     def fitted(cls, observed, machines):
@@ -61,7 +62,7 @@ class Aggregation(Machine):
     def __init__(self, case: Case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
         self.group = list(case.settings.get("group", range(case.ranks)))
-        self.of_sums = tuple(d for d in deviations if d.rules or d.decisions.keys() - self.after_sums)
+        self.of_sums = tuple(d for d in deviations if d.rules or OF_SUMS & d.decisions.keys())
 
     @property
     def predicts(self) -> bool:

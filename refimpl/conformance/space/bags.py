@@ -32,7 +32,7 @@ def _mistaken(methods, right, machine, place):
     return type("Mistaken", (Bags,), methods)(**machine.case.settings["bags"]).rows(*bags_of(place.rank))
 
 
-def deviations(ranks: int) -> list[Deviation]:
+def deviations() -> list[Deviation]:
     """Return a deviation for each mistake. Local."""
     return [Deviation(code, words, {"contribution": _mistaken(methods)}, lambda case: case.kind == "bags")
             for code, words, methods in MISTAKES]

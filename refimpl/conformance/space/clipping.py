@@ -63,7 +63,7 @@ def _micro(change, right, machine, place):
     if len(window) == 1:
         return right
     return change(machine, place, [{v.name: machine.of_window(replace(place, variable=v), [step]).value
-                                    for v in machine.trained} for step in window])
+                                    for v in machine.case.variables} for step in window])
 
 
 def _joined_all(parts) -> dict:

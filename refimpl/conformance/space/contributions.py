@@ -160,7 +160,6 @@ SIMPLE = (
     *(("buffer-reused", f"each variable's contribution is that of {which}{EARLY}", _of_neighbour(shift))
       for shift, which in ((1, "the next by name"), (-1, "the one before by name"), (2, "the next that the rank "
                            "produced"), (-2, "the one before that the rank produced"))),
-    ("rank-nothing", "nothing is contributed", _changed(of_numbers(lambda a: a * 0))),
 )
 """(code, words, change of a contribution)."""
 

@@ -43,6 +43,7 @@ def _instead(node, neighbours):
         yield from (node.left,) if isinstance(node.op, (ast.Div, ast.Pow)) else (node.left, node.right)
         if type(node.op) in OTHER:
             yield ast.BinOp(node.left, OTHER[type(node.op)](), node.right)
+        if isinstance(node.op, (ast.Sub, ast.Div, ast.Pow)):
             yield ast.BinOp(node.right, node.op, node.left)
     elif isinstance(node, ast.Call):
         yield from node.args

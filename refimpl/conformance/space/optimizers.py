@@ -86,8 +86,6 @@ FORMULAS = {
         ("epsilon-inside", "epsilon is added inside the root",
          {"step": lambda o, m, v, g, rate, c1, c2: rate * m / c1 / np.sqrt(v / c2 + o.epsilon)}),
         ("not-corrected", "neither moment is corrected", {"corrections": lambda o, t: (1, 1)}),
-        ("corrected-by-beta", "corrections are 1 - beta in every step",
-         {"corrections": lambda o, t: (1 - o.beta1, 1 - o.beta2)}),
         ("betas-swapped", "beta1 and beta2 are swapped",
          {"__init__": lambda o, beta1, beta2, *more, **named: ADAM.__init__(o, beta2, beta1, *more, **named)}),
         ("one-beta", "beta1 is used for both moments",

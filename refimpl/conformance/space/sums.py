@@ -165,31 +165,24 @@ def _fused(machine, place, offsets, size):
 
 
 def deviations(ranks: int) -> list[Deviation]:
-    """Return those of divisors and of who is in a sum, on a number of ranks. Local."""
+    """Return those that make sense on a number of ranks. Local."""
     found = [Deviation(code, f"sums are {words}", {"divisor": change}, *concerns)
              for code, words, change, *concerns in DIVISORS]
     found += wrong_numbers("divisor", "what sums are divided by", but=("times-n", "by-n", "halved"))  # see DIVISORS
     found += [Deviation(code, words, {"members": change}) for code, words, change in MEMBERS]
+    found += [Deviation(f"combined={how}", words, {"combined": lambda right, m, p, how=how: how})
+              for how, words in COMBINED]
+    found += [Deviation(f"duplicates={how}", words, {"duplicates": lambda right, m, p, how=how: how})
+              for how, words in DUPLICATES]
     if ranks == 1:
         return found
     found += [Deviation("rank-miscounted", words, {"members": _with(there, change)})
               for words, there, change in miscounts("rank", ranks)]
     found += [Deviation("one-rank-alone", f"every rank gets rank {r}'s gradient alone, divided by N: it is handed on, "
                         "not aggregated", {"members": _with((r,), lambda ranks, r=r: [r])}) for r in range(ranks)]
-    return found
-
-
-def meetings(ranks: int) -> list[Deviation]:
-    """Return those of what meets in a sum, and how. Local."""
-    found = [Deviation(f"combined={how}", words, {"combined": lambda right, m, p, how=how: how})
-             for how, words in COMBINED]
-    found += [Deviation(f"duplicates={how}", words, {"duplicates": lambda right, m, p, how=how: how})
-              for how, words in DUPLICATES]
-    if ranks > 1:
-        found += [Deviation(code, words, {"parts": change}) for code, words, change in PARTS]
-        found += [Deviation("mean-of-group-means", f"ranks are averaged in groups of {size}, then the groups, though "
-                            "the last has fewer", {"parts": _group_means(size)}) for size in (2, 3) if ranks % size]
-    return found
+    found += [Deviation(code, words, {"parts": change}) for code, words, change in PARTS]
+    return found + [Deviation("mean-of-group-means", f"ranks are averaged in groups of {size}, then the groups, though "
+                              "the last has fewer", {"parts": _group_means(size)}) for size in (2, 3) if ranks % size]
 
 
 PARTS = (

@@ -16,25 +16,20 @@ visible       a variable's value, as the rank reads it after an update
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
-from refimpl.conformance.case import Case, CaseVariable, Task, double, with_numbers
+from refimpl.conformance.case import Case, Task, double, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import finite
 from refimpl.conformance.space import optimizers, updates
-from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR, Aggregation, factor_of, round_to
+from refimpl.conformance.space.aggregation import Aggregation, factor_of, round_to
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
 from refimpl.plain.rows import merge_occurrences
 from refimpl.plain.sums import norm_of
 from refimpl.plain.updates import Updates
 
-AFTER_SUMS = {"delivered", "norm", "scale", "clipped", "updates", "rate", "clock", "formula", "before",
-              "restored variable", "ticks", "visible", "start"}
-PER_RANK = {"members", "delivered", "parts", "start", "before", "updates", "norm"}
-"""Decisions that a deviation may take differently on different ranks."""
 
 
 @dataclass
@@ -51,11 +46,6 @@ class TrainingAnswers(Aggregation):
 
     fields = ("untouched", "adam", "adagrad", "clip_norm", "clip_point", "window", "partial", "dense", "sparse",
               "duplicates")
-
-    @property
-    def after_sums(self):
-        """Decisions that sums do not depend on: none, where each rank clips its own gradient first."""
-        return {"delivered"} if self.clips_before else AFTER_SUMS
 
     @property
     def clips_before(self) -> bool:
@@ -83,16 +73,12 @@ class TrainingAnswers(Aggregation):
         """Return a variable before an update; None if it is not known. Local."""
         return (self.after(place.step - 1)[0] if place.step else self.start(0))[place.variable.name]
 
-    def __init__(self, case: Case, semantics, deviations=(), only: tuple[CaseVariable, ...] = ()):
-        """only: the variables that are trained; (): all."""
+    def __init__(self, case: Case, semantics, deviations=()):
         self.task = task_of(case)
         super().__init__(case, semantics, deviations)
         self.plain = Updates(self.semantics, len(self.group))
-        self.trained, self._alone = only or case.variables, {}
         self.windows = self.plain.windows(self.task, range(len(case.steps)))
         self._ranks, self._kept, self._sums, self.clipping, self.norm = {}, {}, {}, {}, 0.0
-        self.ranks_alike = not any(d.scope.ranks is not None and set(d.decisions) - BY_CONTRIBUTOR
-                                   or PER_RANK & set(d.decisions) for d in deviations)
 
     meeting, predicts, bounded, remembers = "add", True, False, True
     """Rows that share an id have met, micro-step by micro-step; those of a window are added."""
@@ -106,8 +92,6 @@ class TrainingAnswers(Aggregation):
         """Return a variable on a rank after an update. Local."""
         if place.step >= self.steps:  # a window that a deviation drops
             return Expected(np.full(place.variable.shape, np.nan), np.zeros(place.variable.shape), place.variable.dtype)
-        if self.task.clip is None and len(self.trained) > 1:  # no norm joins them: each goes by itself
-            return self._of(place.variable).answer(place)
         value, travel = self.after(place.step, place.rank)
         name, eps = place.variable.name, float(np.finfo(place.variable.dtype).eps)
         tolerance = 16 * (place.step + 2) * eps * travel[name]
@@ -116,16 +100,8 @@ class TrainingAnswers(Aggregation):
         want = Expected(value[name], finite(tolerance), place.variable.dtype)
         return self.decide("visible", want, place)
 
-    def _of(self, variable):
-        if variable.name not in self._alone:
-            self._alone[variable.name] = one = type(self)(self.case, self.semantics, self.deviations, (variable,))
-            one.base = self.base and (one if self.base is self else self.base._of(variable))
-            one.memo = self.memo
-        return self._alone[variable.name]
-
     def after(self, step: int, rank: int = 0) -> tuple[dict, dict]:
         """Return (values, travel) of a rank after an update. Local."""
-        rank = 0 if self.ranks_alike else rank
         if rank not in self._ranks:
             self._ranks[rank] = self._replica(rank), []
         replica, history = self._ranks[rank]
@@ -145,12 +121,12 @@ class TrainingAnswers(Aggregation):
     def _replica(self, rank) -> RankState:
         right = self.start(0)
         values = {v.name: self.decide("start", right[v.name], Place(0, rank, v)).astype(np.float64)
-                  for v in self.trained}
+                  for v in self.case.variables}
         return RankState(values, {n: np.abs(a) for n, a in values.items()}, self.plain.first_state(self.task, values))
 
     def _update(self, replica, place):
         todo = self.decide("updates", [self.clipped(place.step, place.rank)], place)
-        for v in self.trained if place.step == self.task.resume_after else ():
+        for v in self.case.variables if place.step == self.task.resume_after else ():
             kept = replica.values[v.name], replica.state[v.name]
             replica.values[v.name], replica.state[v.name] = self.decide("restored variable", kept,
                                                                         replace(place, variable=v))
@@ -178,21 +154,12 @@ class TrainingAnswers(Aggregation):
         """Return a rank's gradient of a window, its loss scale removed: array, or rows that are not merged. Local."""
         key = place.step, place.rank, place.variable.name
         if key not in self._kept:
-            self._kept[key] = self.base.given(place) if self.given_alike else self._accumulated(place)
+            self._kept[key] = self.part_of_window(place, self.windows[place.step])
         return self._kept[key]
-
-    @cached_property
-    def given_alike(self) -> bool:
-        """Whether each rank's own gradients are those of the machine that deviates in nothing."""
-        return self.base not in (None, self) and not any(
-            d.rules or {"accumulated", "loss scale", "micro-steps"} & set(d.decisions) for d in self.deviations)
 
     def of_window(self, place: Place, steps) -> Expected:
         """Return the aggregate of some micro-steps of an update's window. Local."""
         return self.added([self.part_of_window(Place(place.step, r, place.variable), steps) for r in self.group], place)
-
-    def _accumulated(self, place):
-        return self.part_of_window(place, self.windows[place.step])
 
     def part_of_window(self, place: Place, steps):
         """Return a rank's gradient of some micro-steps of an update's window, divided as all of them are. Local."""
@@ -208,7 +175,7 @@ class TrainingAnswers(Aggregation):
 
     def local(self, step, rank) -> dict:
         """Return name -> a rank's own gradient of a window. Local."""
-        return {v.name: self.given(Place(step, rank, v)) for v in self.trained}
+        return {v.name: self.given(Place(step, rank, v)) for v in self.case.variables}
 
     def merged(self, step, rank, divisor=1) -> dict:
         """Return the same, divided, the rows that share an id added. Local."""
@@ -226,8 +193,8 @@ class TrainingAnswers(Aggregation):
     def aggregated(self, step, rank) -> dict:
         """Return name -> what a rank gets of the sum. Local. Raises Impossible for rows that are not there."""
         if (step, rank) not in self._sums:
-            found = {v.name: self.delivered(Place(step, rank, v)).value for v in self.trained}
-            if any(found[v.name].ids.max(initial=0) >= v.shape[0] for v in self.trained if v.sparse):
+            found = {v.name: self.delivered(Place(step, rank, v)).value for v in self.case.variables}
+            if any(found[v.name].ids.max(initial=0) >= v.shape[0] for v in self.case.variables if v.sparse):
                 raise Impossible
             self._sums[step, rank] = found
         return self._sums[step, rank]
@@ -263,7 +230,7 @@ class TrainingAnswers(Aggregation):
     def apart(self, step) -> dict:
         """Return name -> the sum of arrays, or all occurrences of rows, each divided as the manifest says. Local."""
         return {v.name: self.plain.apart([self.contribution(Place(step, r, v)) for r in self.group])
-                for v in self.trained}
+                for v in self.case.variables}
 
 
 def task_of(case: Case) -> Task:

@@ -136,9 +136,9 @@ class TracedAnswers(TrainingAnswers):
         every = [d for d in every if d.code != "rate-line"]  # no rate falls in a trace
         return [d for d in every if not OF_SUMS & d.decisions.keys()] if given else every
 
-    def __init__(self, case: TracedCase, semantics, deviations=(), only=()):
-        super().__init__(case, replace(semantics, clip_point="after"), deviations, only)
-        self.ranks_alike, self._done = True, {}
+    def __init__(self, case: TracedCase, semantics, deviations=()):
+        super().__init__(case, replace(semantics, clip_point="after"), deviations)
+        self._done = {}
         self.statistics, self.slots = case.sources.statistics, case.sources.slots
         self.base = None if deviations else self
 

@@ -27,20 +27,6 @@ class IdsOfAnother(Reference):
         return super().aggregate_rows(mixed, shapes)
 
 
-class AddedByPosition(Reference):
-    def merge(self, parts):
-        if len({len(ids) for ids, _ in parts}) == 1:
-            parts = [(parts[0][0], rows) for _, rows in parts]
-        return super().merge(parts)
-
-
-class EmptyCrashes(Reference):
-    def aggregate_rows(self, gradients, shapes):
-        for ids, _ in gradients.values():
-            ids.max()  # of nothing
-        return super().aggregate_rows(gradients, shapes)
-
-
 class IdsAsInt32(IdsAsFloats):
     dtype = "int32"
 
@@ -81,12 +67,9 @@ class BufferReused(Reference):
         return super().aggregate_dense(arrays)
 
 
-class RankTwice(Reference):
-    """Rank 0 is counted twice and the last one never."""
-
-    def fold(self, values, add):
-        twice = [*values[:-1], values[0]] if len(values) == self.world.size else values
-        return super().fold(twice, add)
+RankTwice = planted(fold=lambda self, right, values, add: right(
+    [*values[:-1], values[0]] if len(values) == self.world.size else values, add))
+"""Rank 0 is counted twice and the last one never."""
 
 
 def _wide(arrays) -> bool:
@@ -105,11 +88,14 @@ AGGREGATION = (
         mean=lambda self, right, arrays, divisor=None: right(arrays, self.world.size))),
     Mutant(7, "a float16 sum overflows before the division", ("half-overflow",), HalfOverflow),
     Mutant(10, "rows of one variable with the ids of another", ("ids-of-another",), IdsOfAnother),
-    Mutant(11, "values added position by position", ("added-by-position",), AddedByPosition),
+    Mutant(11, "values added position by position", ("added-by-position",), planted(merge=lambda self, right, parts: right(
+        [(parts[0][0], rows) for _, rows in parts] if len({len(ids) for ids, _ in parts}) == 1 else parts))),
     Mutant(13, "duplicate ids overwrite", ("duplicates=last",), undeclared(duplicates="last")),
     Mutant(14, "a sparse reduction does nothing", ("not-reduced",), planted(
         aggregate_rows=lambda self, right, gradients, shapes: (self.world.allgather(None), gradients)[1])),
-    Mutant(15, "an empty row gradient crashes", ("empty-row-gradient",), EmptyCrashes),
+    Mutant(15, "an empty row gradient crashes", ("empty-row-gradient",), planted(
+        aggregate_rows=lambda self, right, gradients, shapes: (  # the largest of nothing
+            [ids.max() for ids, _ in gradients.values()], right(gradients, shapes))[1])),
     Mutant(16, "ids pass through float32", ("ids-float32",), IdsAsFloats),
     Mutant(16, "ids pass through int32", ("ids-int32",), IdsAsInt32),
     Mutant(17, "one of two uses is lost", ("use-miscounted",), planted(joined=lambda self, right, parts: parts[-1])),

@@ -58,8 +58,7 @@ def judge_by(close: Callable) -> Callable:
         verdict, evidence = judge(case, semantics, answers)
         if verdict.status != "failed" or not evidence.observed or evidence.complaints:
             return verdict
-        fine = all(close(*_pair(value, evidence.wanted[s][n].value)) for s, step in enumerate(evidence.observed)
-                   for n, found in step.items() for _, value in found)
+        fine = all(close(*_pair(value, wanted.value)) for _, value, wanted in evidence.seen())
         return replace(verdict, status="passed" if fine else "failed")
 
     return judged

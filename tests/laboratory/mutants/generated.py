@@ -27,14 +27,14 @@ from refimpl.conformance.diagnose.search import tried
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.runner import answers_of, run_local
 from refimpl.conformance.semantics import CHOICES, Semantics
+from refimpl.conformance.space.lines import OTHER
 
 ROOT = Path(__file__).parents[3] / "refimpl"
 FILES = {"optimizers": "plain/optimizers.py", "optimizers_elsewhere": "plain/optimizers_elsewhere.py",
          "sums": "plain/sums.py", "updates": "plain/updates.py", "reference": "conformance/adapters/reference.py"}
 """In the order in which they import each other; the last one is not changed."""
-OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
-             ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.Gt, ast.LtE: ast.Lt, ast.Gt: ast.Lt, ast.And: ast.Or,
-             ast.Or: ast.And}
+OPERATORS = {**OTHER, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.Gt, ast.LtE: ast.Lt, ast.Gt: ast.Lt,
+             ast.And: ast.Or, ast.Or: ast.And}
 RIGHT = {
     "optimizers": {"formula", "rate", "clock"},
     "mean over fold merge leaf divisors apart": {"contribution", "duplicates", "parts", "members", "combined",
@@ -73,9 +73,7 @@ def changes(node) -> bool:
 
 def changed(node):
     """Return the node with its mistake. Local."""
-    if isinstance(node, ast.BinOp):
-        node.op = OPERATORS[type(node.op)]()
-    elif isinstance(node, ast.BoolOp):
+    if isinstance(node, (ast.BinOp, ast.BoolOp)):
         node.op = OPERATORS[type(node.op)]()
     elif isinstance(node, ast.Compare):
         node.ops[0] = OPERATORS[type(node.ops[0])]()

@@ -1,7 +1,5 @@
 """Run all mutants and all correct implementations, and count what the suite makes of them."""
 
-from dataclasses import dataclass
-
 from mutants.checkers import CHECKERS, audit
 from mutants.correct import adapter, correct
 from mutants.planted import MUTANTS
@@ -10,28 +8,17 @@ from refimpl.conformance.diagnose import summary
 from refimpl.conformance.runner import run_local
 
 
-@dataclass
-class Score:
-    """rows: one mutant each: bug, words, killed, named, diagnosis.  false_alarms: correct implementations accused."""
+def run_mutants(ranks: int = 4, configurations: int = 200) -> tuple[list[dict], list[str]]:
+    """Run every mutant on ``ranks`` ranks (of meshes on 4: 2 x 2), and that many correct implementations. Local.
 
-    rows: list[dict]
-    false_alarms: list[str]
-    configurations: int
-
-    def to_json(self) -> dict:
-        """Return the counts: mutants, killed, named, false_alarms."""
-        return {"mutants": len(self.rows), "killed": sum(r["killed"] for r in self.rows),
-                "named": sum(r["named"] for r in self.rows), "false_alarms": len(self.false_alarms)}
-
-
-def run_mutants(ranks: int = 4, configurations: int = 200) -> Score:
-    """Run every mutant on ``ranks`` ranks (of meshes on 4: 2 x 2), and that many correct implementations. Local."""
+    Returns (what became of each mutant, see ``run_mutant``; what is said of correct implementations).
+    """
     rows = [run_mutant(mutant, 4 if mutant.kind == "mesh" else ranks) for mutant in MUTANTS]
     rows += [run_checker(checker, ranks) for checker in CHECKERS]
     alarms = [f"the suite itself is called weak: {weakness}" for weakness in audit(aggregates(ranks))]
     for number in range(configurations):
         alarms += accusations(number)
-    return Score(rows, alarms, configurations)
+    return rows, alarms
 
 
 def run_mutant(mutant, ranks: int, only: str = "") -> dict:

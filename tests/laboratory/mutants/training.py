@@ -6,18 +6,8 @@ import numpy as np
 
 from mutants.mutant import Mutant, planted, undeclared
 from refimpl.conformance.adapters.reference import Reference
-from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.numbers import words
 from refimpl.plain.rows import merge_occurrences
-
-
-class FullBatchCount(Reference):
-    """The last batch is divided as if every rank had a full one."""
-
-    def reduce_loss(self, losses, gradients):
-        totals, sums, counts = zip(*self.world.allgather((losses.sum(), gradients.sum(axis=0), len(losses))))
-        count = max(counts) * self.world.size
-        return np.asarray(sum(totals) / count), sum(sums) / count
 
 
 class DuplicatesApart(Reference):
@@ -30,19 +20,6 @@ class DuplicatesApart(Reference):
         ids, rows = self.apart([own[variable.name] for own in self.everyone])
         for k in range(len(ids)):
             super().apply_one(task, variable, (ids[k:k + 1], rows[k:k + 1]))
-
-
-class RateOnRankZeroOnly(Reference):
-    def load(self, task, saved):
-        super().load(task, saved)
-        if self.world.rank:
-            self.updates = 0
-
-
-class StateNotRestored(Reference):
-    def load(self, task, saved):
-        super().load(task, saved)
-        self.state = self.first_state(task, self.values)
 
 
 class HalfApplied(Reference):
@@ -61,14 +38,6 @@ class HalfApplied(Reference):
         return seen
 
 
-class OneByOne(Reference):
-    """The server applies each worker's gradient as it comes."""
-
-    def apply_all(self, task, total):
-        for gradients in self.everyone:
-            super().apply_all(task, _merged(gradients))
-
-
 class ParameterReduced(Reference):
     """The hook is given the parameter: it is averaged, and each rank goes on with its own gradient."""
 
@@ -81,7 +50,7 @@ class ParameterReduced(Reference):
 
 def _merged(gradients):
     """Return one rank's gradients, the rows that share an id added."""
-    return {n: merge_occurrences(g) if isinstance(g, Rows) else g for n, g in gradients.items()}
+    return {n: merge_occurrences(g) for n, g in gradients.items()}
 
 
 TableNotBroadcast = planted(
@@ -96,14 +65,18 @@ def _local_norm(self, right, task, total, local):
     return self.scaled(total, self.scale(task, local, local)) if task.clip else total
 
 
-def _rate_not_restored(self, right, task, saved):
-    right(task, saved)
-    self.updates = 0
+def _resumed(lost):
+    """lost(self, task): attributes that are not restored -> what they are."""
+    return planted(load=lambda self, right, task, saved: (right(task, saved), vars(self).update(lost(self, task))))
+
+
+RateOnRankZeroOnly = _resumed(lambda self, task: {"updates": 0} if self.world.rank else {})
 
 
 TRAINING = (
     Mutant(4, "mean of per-rank means", ("loss=mean-of-means",), undeclared(loss="mean-of-means")),
-    Mutant(6, "the last batch divided by a full batch's count", ("divided-by-full-batch",), FullBatchCount),
+    Mutant(6, "the last batch divided by a full batch's count", ("divided-by-full-batch",), planted(
+        weights=lambda self, right, counts: np.full(len(counts), 1 / (counts.max() * len(counts))))),
     Mutant(8, "accumulation advances the clock per micro-step", ("count-per-micro-step",), planted(
         tick=_clock_per_micro_step)),
     Mutant(8, "the partial last window is dropped", ("partial=dropped",), undeclared(partial="dropped")),
@@ -114,14 +87,16 @@ TRAINING = (
     Mutant(19, "state of untouched rows is decayed", ("untouched=decayed",), undeclared(untouched="decayed")),
     Mutant(26, "the norm is local", ("local-norm",), planted(clipped=_local_norm)),
     Mutant(26, "the norm leaves out rows", ("clip_norm=dense-scales-all",), undeclared(clip_norm="dense-scales-all")),
-    Mutant(27, "the learning rate is not restored", ("rate-restarted",), planted(load=_rate_not_restored)),
+    Mutant(27, "the learning rate is not restored", ("rate-restarted",), _resumed(lambda self, task: {"updates": 0})),
     Mutant(27, "the learning rate is restored on rank 0 only", ("rate-restarted",), RateOnRankZeroOnly),
-    Mutant(27, "the optimizer's state is not restored", ("state-lost",), StateNotRestored),
+    Mutant(27, "the optimizer's state is not restored", ("state-lost",), _resumed(
+        lambda self, task: {"state": self.first_state(task, self.values)})),
     Mutant(28, "the sampler pads with repeats", ("sampler-pads",), undeclared(sampler="pads")),
     Mutant(28, "the sampler drops the tail", ("sampler-drops",), undeclared(sampler="drops")),
     Mutant(29, "every rank draws the same numbers", ("same-random-numbers",), planted(
         draw=lambda self, right, count, step: words(f"draw{step}", count) / 2.0**64)),
     Mutant(30, "a pull sees a step half applied", ("half-applied",), HalfApplied),
-    Mutant(31, "gradients applied one by one", ("one-by-one", "shares-one-by-one"), OneByOne),
+    Mutant(31, "gradients applied one by one", ("one-by-one", "shares-one-by-one"), planted(
+        apply_all=lambda self, right, task, total: [right(task, _merged(g)) for g in self.everyone])),
     Mutant(32, "the parameter is reduced, not the gradient", ("parameter-reduced",), ParameterReduced),
 )
