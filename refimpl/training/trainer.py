@@ -27,7 +27,7 @@ from refimpl.training.planning.partition_trials import within_memory
 from refimpl.training.planning.planning import Planning
 from refimpl.training.run.manifest import FLIGHT
 from refimpl.training.run.timeline import Timeline
-from refimpl.training.run.whole import key_of_array, key_of_residual, slots_of
+from refimpl.training.run.whole import key_of_residual, kinds_of
 from refimpl.training.step.arriving import alpha_of
 from refimpl.training.step.overlap_choice import OverlapChoice, overlap_of
 from refimpl.training.step.precision import with_precision
@@ -102,12 +102,9 @@ class Trainer:
 
         arrays: key -> array, of all ranks; see ``run.whole``, and ``Parameters.place`` for those of variables.
         """
-        for name, slot in slots_of(self.parameters, OPTIMIZERS[self.options.optimizer].state):
-            self.parameters.place(name, slot, arrays[key_of_array(name, slot)])
-        for exchange in self.parameters.exchanges:
-            for (name, v), left_out in exchange.residuals().items():
-                left_out[...] = arrays[key_of_residual(name, v)][...]
-        for key, array in self._sketches().items():
+        for key, (variable, slot) in kinds_of(self.parameters, OPTIMIZERS[self.options.optimizer].state).items():
+            self.parameters.place(variable.name, slot, arrays[key])
+        for key, array in (self.residuals() | self._sketches()).items():
             array[...] = arrays[key][...]
         if SCALE in self.common():
             self.mixed.loss_scale.scale, self.mixed.loss_scale.good = map(float, arrays[SCALE][...])

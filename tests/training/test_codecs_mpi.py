@@ -241,33 +241,6 @@ def test_what_auto_has_chosen_is_said_like_what_was_asked_for(comm, tmp_path):
     assert found.parameters_sha256 == whole.parameters_sha256
 
 
-REFUSED = [
-    (dict(codec={"ghost": "bf16"}), "--codec ghost=bf16: the model has no such variables; say dense, sparse, or one of "
-                                    "table, weight"),
-    (dict(codec={"mean": "bf16"}), "'mean' is a statistic, not a gradient"),
-    (dict(codec={"sparse": "integers:16"}), "codec integers is for gradients of dense float32 variables, and 'table' is "
-                                            "sparse; leave it out, or say bf16"),
-    (dict(codec={"sparse": "topk"}), "codec topk is for gradients of dense float32 variables, and 'table' is sparse"),
-    (dict(codec={"table": "onebit"}), "codec onebit is for gradients of dense float32 variables, and 'table' is sparse"),
-    (dict(codec={"dense": "integers:8"}, microbatches=128), "128 microbatches do not fit into sums of 8 bits: say "
-                                                            "integers:16 or 32, or give fewer --microbatches"),
-    (dict(codec={"dense": "dgc:0.01:5:1"}), "--codec weight=dgc:0.01:5:1 has its own momentum"),
-    (dict(codec={"dense": "dgc:0.01:5:1"}, optimizer="sgd"), "--clip-norm 0.05 would clip their sum once more: say "
-                                                             "--clip-norm none, or leave out the norm"),
-    (dict(codec={"dense": "dgc:0.01"}), "--codec weight=dgc:0.01 has its own momentum, and adam would change what it sends "
-                                        "once more: say --optimizer sgd, or topk:0.01"),
-    (dict(codec=BOTH, architecture="ps", consistency="asynchronous", clip_norm=None), "without barriers gradients are "
-                                                                                      "not encoded"),
-]
-
-
-@pytest.mark.ranks(3)
-@pytest.mark.parametrize("changes, words", REFUSED)
-def test_what_does_not_fit_is_refused(comm, changes, words):
-    how = {"optimizer": "adam", **changes}
-    assert words in refusal(comm, lambda: make_trainer("toy", how.pop("optimizer"), comm, **how))
-
-
 @pytest.mark.ranks(3)
 @pytest.mark.parametrize("which", ["dense", "rows"])
 def test_a_sum_beyond_fp16_ends_the_training(comm, which):

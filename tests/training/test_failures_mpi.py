@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from toys import Lying, Script, Scripted, Toy, last, make_options, named, raising, refusal, toy_data, whole_state
 
-from models import Variable
 from refimpl.gradients import leaves_of
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
@@ -153,17 +152,6 @@ def test_carried_state_that_no_checkpoint_can_hold(comm, tmp_path):
     model = Lying(before=lambda given: given.batch.state.update(count=7))
     assert "batch.state must hold arrays" in refused(comm, model, output=comm.bcast(tmp_path) / "run")
     comm.Barrier()
-
-
-@pytest.mark.parametrize("variables, words", [
-    ([Variable("a", (2,)), Variable("a", (3,))], "2 variables are called 'a'"),
-    ([Variable("a", (2, 2), sparse=True, statistic=True)], "sparse and a statistic"),
-    ([Variable("a", (2,)), Variable("b", (2,), dtype="float64")], "use one dtype"),
-])
-def test_variables_that_no_strategy_carries(comm, variables, words):
-    model = Toy()
-    model.variables = variables
-    assert words in refusal(comm, lambda: Trainer.open(model, toy_data(), OPTIONS, comm))
 
 
 def test_after_a_refusal_the_ranks_can_go_on(comm):

@@ -1,13 +1,12 @@
 """Hot rows: whatever H, and however they travel, the same answer, and every byte as predicted."""
 
-import json
 from functools import partial
 
 import numpy as np
 import pytest
 from mpi4py import MPI
 from test_bytes_mpi import check
-from toys import answer, answer_of, make_trainer, refusal, whole_state
+from toys import answer, answer_of, make_trainer, whole_state
 
 from refimpl.plan import ledger_keys
 from refimpl.plan.partitions.balance import owned_bytes
@@ -109,11 +108,3 @@ def test_so_many_as_asked_for_or_as_pay(comm):
     assert answer_of(trainer, 3) == expected
     trainer = make_trainer("toy", "adam", comm, hot_rows=30)  # one of nine rows has nine
     assert [s.hot for s in trainer.plan.strategies.values() if s.sparse] == [30, 9]
-
-
-@pytest.mark.ranks(3)
-def test_hot_rows_that_nothing_can_have_are_refused(comm):
-    said = refusal(comm, lambda: make_trainer("toy", "sgd", comm, architecture="allreduce", hot_rows=3))
-    assert "--hot-rows: no sparse variable of this model goes to the server" in said
-    given = json.loads(json.dumps(make_trainer("toy", "sgd", comm).plan.to_json()))
-    assert "--plan says itself" in refusal(comm, lambda: make_trainer("toy", "sgd", comm, plan=given, hot_rows=3))

@@ -7,9 +7,7 @@ from itertools import product
 
 import pytest
 from mpi4py import MPI
-from toys import (
-    RATES, SETTINGS, WORKS, answer, answer_of, make_options, make_trainer, plain_answer, refusal, whole_state,
-)
+from toys import RATES, SETTINGS, WORKS, answer, answer_of, make_options, make_trainer, plain_answer, whole_state
 
 from refimpl.collectives import make_schedule, prove
 from refimpl.plain.hybrid import ARCHITECTURES
@@ -162,8 +160,3 @@ def test_fewer_ranks_go_on_from_a_state_in_memory(comm, plain, settings):
         assert answer_of(after, 2) == plain["toy adam"]
         fewer.free()
     ranks.meet()
-
-
-def test_halving_doubling_is_refused_where_it_would_not_be_canonical(comm):
-    three_each = dict(microbatches=3 * comm.size, allreduce="halving-doubling")
-    assert "--allreduce direct" in refusal(comm, lambda: make_trainer("toy", "sgd", comm, **three_each))

@@ -127,15 +127,3 @@ def test_a_rank_without_memory_raises_the_lower_limit(comm, monkeypatch):
     found = trials.to_json()
     assert found["too_large"] == [8] and found["least"] == 9 and found["chosen"] == 16
     assert sorted(s["partitions"] for s in found["samples"]) == [16, 23, 32]
-
-
-def test_what_cannot_be_searched_or_held_is_refused(comm):
-    tight = dict(architecture="ps", memory_limit=100)
-    assert "would hold" in (said := refusal(comm, lambda: make_trainer("toy", "adam", comm, **tight)))
-    assert "the memory limit is 100; spread them over more --partitions" in said
-    searching = {**SEARCH, **tight, "memory_limit": 10}
-    said = refusal(comm, lambda: make_trainer("toy", "adam", comm, **searching))
-    assert "no number of partitions up to 50 keeps within the memory limit" in said
-    nothing = {**SEARCH, "architecture": "allreduce"}
-    said = refusal(comm, lambda: make_trainer("toy", "adam", comm, **nothing))
-    assert "no sparse variable of this model goes to the server" in said

@@ -112,12 +112,3 @@ def test_scale_and_good_steps_are_in_the_checkpoint(comm, tmp_path, monkeypatch)
     message = refusal(alone, lambda: train(Toy(), toy_data(), comm=alone, resume=path / "run",
                                            options=replace(options, precision="bf16")))
     assert "precision was fp16 and is now bf16" in message
-
-
-@pytest.mark.parametrize("work, changes, words", [
-    ("nmt", {}, "TranslationModel does not round what its layers put out"),
-    ("toy", dict(codec={"dense": "topk"}), "topk cannot encode gradients that overflow: say --codec dense=bf16"),
-    ("toy", dict(codec={"dense": "integers:16"}), "integers:16 cannot encode gradients that overflow"),
-    ("toy", dict(consistency="asynchronous", architecture="ps", clip_norm=None), "leave --consistency out")])
-def test_what_does_not_go_with_16_bits_is_refused(comm, work, changes, words):
-    assert words in refusal(comm, lambda: make_trainer(work, "sgd", comm, precision="bf16", **changes))

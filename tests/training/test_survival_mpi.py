@@ -7,7 +7,7 @@ from toys import WORKS, Recording, make_options, make_trainer
 from kernels.update import OPTIMIZERS
 from refimpl.gradients import leaves_of
 from refimpl.server.partition import row_bytes
-from refimpl.training.run.whole import hashes, slots_of
+from refimpl.training.run.whole import hashes, kinds_of
 from refimpl.training.survival.backup import Backups, Part, pack
 from refimpl.training.survival.decisions import dealt_anew
 from refimpl.training.survival.formed import Formed
@@ -75,8 +75,8 @@ class Watched:
 
     def arrays(self, trainer):
         """Return what the living ranks have, as another trainer restores it; None if some of it is lost."""
-        slots = slots_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
-        return self.memory().gather(trainer.parameters, slots, trainer.data.microbatches)
+        kinds = kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+        return self.memory().gather(trainer.parameters, kinds, trainer.data.microbatches)
 
 
 def hashed(trainer):

@@ -11,16 +11,6 @@ from refimpl.training.parameters import Parameters
 from refimpl.transport import Communicator
 
 
-def slots_of(parameters: Parameters, optimizer_state) -> list[tuple[str, str | None]]:
-    """Return (variable, slot) of every array of the state, slot None for the value: the same list on every rank."""
-    pairs: list[tuple[str, str | None]] = []
-    for variable in parameters.variables:
-        pairs.append((variable.name, None))
-        if not variable.statistic:
-            pairs += [(variable.name, slot) for slot in optimizer_state]
-    return pairs
-
-
 def key_of_array(name: str, slot: str | None) -> str:
     """Return the name of an array in a checkpoint."""
     return f"parameter/{name}" if slot is None else f"state/{slot}/{name}"
@@ -32,9 +22,10 @@ def key_of_residual(name: str, microbatch: int) -> str:
 
 
 def kinds_of(parameters: Parameters, optimizer_state) -> dict:
-    """Return key -> (variable, slot) of every array of the state: the same on every rank. Local."""
-    by_name = {v.name: v for v in parameters.variables}
-    return {key_of_array(name, slot): (by_name[name], slot) for name, slot in slots_of(parameters, optimizer_state)}
+    """Return key -> (variable, slot) of every array of the state, slot None for the value: alike on every rank. Local.
+    """
+    return {key_of_array(v.name, slot): (v, slot) for v in parameters.variables
+            for slot in (None, *(() if v.statistic else optimizer_state))}
 
 
 def bytes_of_array(parameters: Parameters, variable, slot) -> Iterator[memoryview]:

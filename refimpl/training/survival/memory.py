@@ -11,7 +11,6 @@ from math import prod
 import numpy as np
 from safetensors.numpy import load
 
-from refimpl.training.run.whole import key_of_array
 from refimpl.training.survival.backup import Part
 from refimpl.training.survival.decisions import givers, ranges_told, rows_of
 
@@ -43,10 +42,10 @@ class Memory:
     def __init__(self, step: int, parts: list[Part], states: list):
         self.step, self.parts, self.states = step, parts, states
 
-    def gather(self, parameters, slots: list[tuple[str, str | None]], microbatches: int) -> dict | None:
+    def gather(self, parameters, kinds: dict, microbatches: int) -> dict | None:
         """Return key -> array, as ``Trainer.restore`` takes them; None if some of the state is lost. Collective.
 
-        parameters: of the new training.  slots: of ``slots_of``.  microbatches: how many there are on all ranks.
+        parameters: of the new training.  kinds: of ``kinds_of``.  microbatches: how many there are on all ranks.
         """
         comm, variables = parameters.comm, parameters.variables
         held = {v.name: [part for part in self.parts if part.name == v.name] for v in variables}
@@ -58,8 +57,8 @@ class Memory:
         states = self._states(comm, sizes)
         if any(way.lost for way in ways.values()) or any(f"carry/{v}/" not in states for v in range(microbatches)):
             return None
-        coming = {key_of_array(name, slot): _Coming(comm.rank, ways[name], [part.arrays[slot] for part in held[name]])
-                  for name, slot in slots}
+        coming = {key: _Coming(comm.rank, ways[v.name], [part.arrays[slot] for part in held[v.name]])
+                  for key, (v, slot) in kinds.items()}
         for kind in ("rows", "dense"):
             some = [each for each in coming.values() if each.kind == kind]
             comm.exchange([message for each in some for message in each.sends()],

@@ -25,7 +25,7 @@ from refimpl.training.memory import members_of, require_memory
 from refimpl.training.planning.planning import AUTO
 from refimpl.training.result import Result
 from refimpl.training.run.manifest import steps_saved
-from refimpl.training.run.whole import slots_of
+from refimpl.training.run.whole import kinds_of
 from refimpl.training.session import Session
 from refimpl.training.survival.backup import KINDS, PHASE, Backups, Part
 from refimpl.training.survival.decisions import dealt, dealt_anew, mesh_of
@@ -176,7 +176,7 @@ class SurvivingSession(Session):
                        + f", {mesh}" * (self.members > 1))
         if self.memory is None:
             return super()._load()
-        arrays = self.memory.gather(trainer.parameters, slots_of(
+        arrays = self.memory.gather(trainer.parameters, kinds_of(
             trainer.parameters, OPTIMIZERS[self.options.optimizer].state), trainer.data.microbatches)
         if arrays is not None:
             comm.together(lambda: trainer.restore(self.memory.step, arrays))
