@@ -60,7 +60,7 @@ class _Watched(UserDict):
         return self.data[name]
 
 
-def record_entry(model, dense, rows, batch, array_number, clock=time.thread_time) -> tuple[Entry, dict]:
+def record_entry(model, dense, rows, batch, array_number) -> tuple[Entry, dict]:
     """Compute one microbatch and return what happened when, and its gradients. Local.
 
     array_number(ids): returns the number under which the profile keeps an array of ids.
@@ -68,17 +68,17 @@ def record_entry(model, dense, rows, batch, array_number, clock=time.thread_time
     events, handed_out = [], set()
 
     def report(what, names):
-        events.append((clock() - begin, what, list(names)))
+        events.append((time.thread_time() - begin, what, list(names)))
 
     def ready(gradients):
         if new := [name for name in gradients if name not in handed_out]:
             handed_out.update(new)
             report("ready", new)
 
-    begin = clock()
+    begin = time.thread_time()
     loss, gradients = model.loss_and_gradients(_Watched(dense, report), _Watched(rows, report),
                                                replace(batch, ready=ready))
-    seconds = clock() - begin
+    seconds = time.thread_time() - begin
     sparse = [v.name for v in model.variables if v.sparse]
     needs = {name: array_number(ids) for name, ids in model.rows_needed(batch).items()}
     touched = {name: array_number(gradients[name].ids) for name in sparse}
@@ -193,12 +193,10 @@ class ReplayModel:
     """A ``Model`` that replays a profile. variables: the real model's.
 
     slowdown: seconds of replay for each measured second (cells/proportions.py says why there is such a number).
-    sleep, clock: of the machine; given by tests.
     """
 
-    def __init__(self, variables, profile: Profile, slowdown: float = 1.0, sleep=time.sleep, clock=time.perf_counter):
+    def __init__(self, variables, profile: Profile, slowdown: float = 1.0):
         self.variables, self.profile, self.slowdown = list(variables), profile, slowdown
-        self.sleep, self.clock = sleep, clock
         self.named = {v.name: v for v in self.variables}
 
     def rows_needed(self, batch: Batch):
@@ -207,27 +205,25 @@ class ReplayModel:
     def loss_and_gradients(self, dense, rows, batch: Batch):
         """Sleep, read and hand out as the real model did; return its loss and gradients of its ids and shapes."""
         entry, gradients = batch.inputs, {}
-        start, elsewhere = self.clock(), 0.0  # seconds spent waiting for values and handing out
+        start, elsewhere = time.perf_counter(), 0.0  # seconds spent waiting for values and handing out
         for seconds, what, names in entry.events:
             self._sleep_until(start + seconds * self.slowdown + elsewhere)
-            begin = self.clock()
+            begin = time.perf_counter()
             if what == "read":
                 for name in names:
                     (rows if self.named[name].sparse else dense)[name]
             else:
                 gradients.update((name, self._gradient(name, entry)) for name in names)
                 batch.ready(gradients)
-            elsewhere += self.clock() - begin
+            elsewhere += time.perf_counter() - begin
         self._sleep_until(start + entry.seconds * self.slowdown + elsewhere)
-        for variable in self.variables:
-            if variable.name not in gradients:
-                gradients[variable.name] = self._gradient(variable.name, entry)
+        gradients.update((name, self._gradient(name, entry)) for name in self.named if name not in gradients)
         return entry.loss, gradients
 
     def _sleep_until(self, moment):
-        left = moment - self.clock()
+        left = moment - time.perf_counter()
         if left > 0:
-            self.sleep(left)
+            time.sleep(left)
 
     def _gradient(self, name, entry):
         variable = self.named[name]

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections import Counter
 from pathlib import Path
 
 from kernels.update import OPTIMIZERS
@@ -73,8 +72,7 @@ class Watch:
     """Times steps on one rank, and counts what they sent and what they cost the processor. Local."""
 
     def __init__(self, comm: Communicator):
-        self.comm, self.seconds = comm, []
-        self.crossed = {"sent": Counter(), "received": Counter()}
+        self.comm, self.seconds, self.crossed = comm, [], {"sent": 0, "received": 0}
         self.cpu = time.process_time()
 
     def time(self, step):
@@ -82,27 +80,23 @@ class Watch:
         begin = time.perf_counter()
         record = step()
         self.seconds.append(time.perf_counter() - begin)
-        for direction, counts in self.crossed.items():
-            counts.update(self.comm.ledger.by("phase", direction=f"crossed_{direction}"))
+        for direction in self.crossed:
+            self.crossed[direction] += self.comm.ledger.total(f"crossed_{direction}")
         return record
 
     def result(self) -> dict:
-        """Return this rank's means per step: bytes by phase, processor's seconds."""
+        """Return this rank's means per step: bytes between machines, processor's seconds."""
         steps = len(self.seconds)
-        return {"crossed": {direction: {phase: n / steps for phase, n in counts.items()}
-                            for direction, counts in self.crossed.items()},
+        return {"crossed": {direction: count / steps for direction, count in self.crossed.items()},
                 "cpu": (time.process_time() - self.cpu) / steps}
 
 
 def together(everyone: list[dict], machines) -> dict:
     """Return what the ranks measured as facts of the whole cluster, per step. Local.
 
-    crossed: direction -> phase -> [bytes of each machine].  cpu_seconds: of all ranks.
+    crossed: direction -> [bytes of each machine].  cpu_seconds: of all ranks.
     """
-    crossed = {}
-    for direction in ("sent", "received"):
-        counts = [r["crossed"][direction] for r in everyone]
-        crossed[direction] = {phase: [sum(counts[rank].get(phase, 0) for rank in ranks) for ranks in machines]
-                              for phase in sorted(set().union(*counts))}
+    crossed = {direction: [sum(everyone[rank]["crossed"][direction] for rank in ranks) for ranks in machines]
+               for direction in ("sent", "received")}
     return {"crossed": crossed, "cpu_seconds": sum(r["cpu"] for r in everyone)}
 

@@ -34,8 +34,7 @@ def summarise(cell: Cell, result: dict, cores: int) -> Summary:
     """Return a cell's summary. cores: of the machine that it ran on. Local."""
     times = np.array(result["step_seconds"])
     seconds = float(np.median(times))
-    out, into = (max(np.sum([*result["crossed"][direction].values()] or [[0]], axis=0).tolist())
-                 for direction in ("sent", "received"))
+    out, into = (max(result["crossed"][direction]) for direction in ("sent", "received"))
     return Summary(cell, seconds, float(np.ptp(times)) / seconds, result["examples"] / seconds, round(out), round(into),
                    result["cpu_seconds"] / (cores * float(times.mean())), result)
 

@@ -19,13 +19,15 @@ CNN = Workload("tiny-cnn", "cnn", dict(width=2, blocks=(1, 1), augment=False), d
 
 
 class Clock:
-    """A clock that only sleeping moves on."""
+    """In the place of the module ``time``: a clock that only sleeping and models move on."""
 
     def __init__(self):
         self.now, self.slept = 0.0, []
 
-    def __call__(self):
+    def perf_counter(self):
         return self.now
+
+    thread_time = perf_counter
 
     def sleep(self, seconds):
         self.slept.append(seconds)
@@ -33,42 +35,50 @@ class Clock:
 
 
 class Ticking:
-    """A model with a clock of its own: reads a at 1, b at 3, has w ready at 6, ends at 10."""
+    """A model that reads a at 1, b at 3, has w ready at 6, ends at 10."""
 
     variables = [Variable("a", (9, 2), sparse=True), Variable("b", (3,)), Variable("w", (2, 2))]
 
-    def __init__(self):
-        self.now = 0.0
+    def __init__(self, clock):
+        self.clock = clock
 
     def rows_needed(self, batch):
         return {"a": np.array([1, 4], np.int64)}
 
     def loss_and_gradients(self, dense, rows, batch):
-        self.now = 1.0
+        self.clock.now = 1.0
         rows["a"], rows["a"]
-        self.now = 3.0
+        self.clock.now = 3.0
         dense["b"]
-        self.now = 6.0
+        self.clock.now = 6.0
         gradients = {"w": np.ones((2, 2), np.float32)}
         batch.ready(gradients)
         batch.ready(gradients)
-        self.now = 10.0
+        self.clock.now = 10.0
         gradients |= {"a": RowGradient(np.array([4], np.int64), np.ones((1, 2), np.float32)),
                       "b": np.ones(3, np.float32)}
         return 2.5, gradients
 
 
-def recorded():
-    """Return the entry of Ticking's microbatch and the arrays of ids."""
-    model, arrays = Ticking(), []
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of a replay."""
+    monkeypatch.setattr("refimpl.experiments.replay.time", clock := Clock())
+    return clock
+
+
+def recorded(clock):
+    """Return the entry of Ticking's microbatch and the arrays of ids; the clock begins again."""
+    model, arrays = Ticking(clock), []
     values = {"a": np.zeros((2, 2))}, {"b": np.zeros(3), "w": np.zeros((2, 2))}
     entry, _ = record_entry(model, values[1], values[0], Batch(None, None),
-                            lambda ids: arrays.append(ids) or len(arrays) - 1, clock=lambda: model.now)
+                            lambda ids: arrays.append(ids) or len(arrays) - 1)
+    clock.now = 0.0
     return entry, arrays
 
 
-def test_a_recording_says_what_was_read_and_ready_when():
-    entry, arrays = recorded()
+def test_a_recording_says_what_was_read_and_ready_when(clock):
+    entry, arrays = recorded(clock)
     assert entry.events == ((1.0, "read", ["a"]), (3.0, "read", ["b"]), (6.0, "ready", ["w"]))
     assert (entry.seconds, entry.loss) == (10.0, 2.5)
     assert arrays[entry.needs["a"]].tolist() == [1, 4] and arrays[entry.gradients["a"]].tolist() == [4]
@@ -77,8 +87,8 @@ def test_a_recording_says_what_was_read_and_ready_when():
 class Kept:
     """A profile of one microbatch, in memory."""
 
-    def __init__(self):
-        entry, self.arrays = recorded()
+    def __init__(self, clock):
+        entry, self.arrays = recorded(clock)
         self.entries, self.examples = [[entry]], [7]
         self.flat = np.concatenate(self.arrays)
 
@@ -87,9 +97,8 @@ class Kept:
 
 
 @pytest.mark.parametrize("slowdown", [1.0, 3.0])
-def test_a_replay_reads_and_hands_out_at_the_recorded_moments(slowdown):
-    clock, log = Clock(), []
-    model = ReplayModel(Ticking.variables, Kept(), slowdown, clock.sleep, clock)
+def test_a_replay_reads_and_hands_out_at_the_recorded_moments(slowdown, clock):
+    model, log = ReplayModel(Ticking.variables, Kept(clock), slowdown), []
 
     class Waiting(dict):
         def __getitem__(self, name):
