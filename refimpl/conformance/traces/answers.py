@@ -55,10 +55,9 @@ def case_of(sources, wanted, gradients, stage, step) -> TracedCase:
         return [{v.name: wanted["local", s, m, v.name, "value"].value for v in sources.variables}
                 if m in sources.active(s) else None for m in range(sources.microbatches)]
 
-    task = {what: getattr(sources.task, what) for what in ("optimizer", "rate", "options", "clip")}
     return TracedCase(f"{sources.theirs.name}/{stage}", "update", "a training", sources.microbatches,
                       sources.variables, tuple(map(given, range(sources.steps))), exact=False,
-                      settings={"task": {**task, "resume_after": step or None}, "starts": False}, stage=stage,
+                      settings={"task": {**sources.how, "resume_after": step or None}, "starts": False}, stage=stage,
                       sources=sources, wanted=wanted, gradients=gradients)
 
 
@@ -139,7 +138,7 @@ class TracedAnswers(TrainingAnswers):
     def __init__(self, case: TracedCase, semantics, deviations=()):
         super().__init__(case, replace(semantics, clip_point="after"), deviations)
         self._done = {}
-        self.statistics, self.slots = case.sources.statistics, case.sources.slots
+        self.statistics = case.sources.statistics
         self.base = None if deviations else self
 
     def answer(self, place: Place) -> Expected:
@@ -206,7 +205,7 @@ class TracedAnswers(TrainingAnswers):
     def trained_until(self, step) -> RankState:
         """Return everything after an update, which begins from what is handed in of before it. Local."""
         if step not in self._done:
-            given = {(name, part): self.given_before(step, name, part) for name, part in self.parts}
+            given = {(name, part): self.given_before(step, name, part) for name, part in self.case.sources.parts}
             begun = self._replica(0)
             if any(array is None for array in given.values()):
                 before = self.trained_until(step - 1)
@@ -217,12 +216,6 @@ class TracedAnswers(TrainingAnswers):
             self._update(begun, Place(step, 0))
             self._done[step] = begun
         return self._done[step]
-
-    @property
-    def parts(self):
-        """Yield (variable, "value" or slot) of all that an update changes."""
-        for v in self.case.variables:
-            yield from ((v.name, part) for part in ("value", *(self.slots if v.name not in self.statistics else ())))
 
     def _apply(self, replica, gradients, place):
         trained = {n: g for n, g in gradients.items() if n not in self.statistics}

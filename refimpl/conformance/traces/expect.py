@@ -108,7 +108,5 @@ def _aggregates(sources, step) -> dict[str, Expected]:
 
 def _before(sources, step, last) -> dict:
     """Return (name, "value" or slot) -> Expected before an update: theirs where they hand it in, else ``last``."""
-    places = [(v.name, part) for v in sources.variables
-              for part in ("value", *(sources.slots if v.name not in sources.statistics else ()))]
     return {place: last[place] if (array := sources.before(step, *place)) is None else _exactly(sources, array)
-            for place in places}
+            for place in sources.parts}

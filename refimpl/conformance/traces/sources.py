@@ -36,16 +36,22 @@ class Sources:
         return tuple(CaseVariable(v["name"], tuple(v["shape"]), v["sparse"], self.theirs.precision)
                      for v in self.ours.head["variables"])
 
-    @cached_property
-    def task(self) -> Task:
-        """How the trace's parameters are updated, without values and gradients."""
-        how = {what: self.training[what] for what in ("optimizer", "rate", "options", "clip")}
-        return Task(self.variables, {}, steps=[], **how)
+    @property
+    def how(self) -> dict:
+        """How parameters are updated: fields of ``Task``."""
+        return {what: self.training[what] for what in ("optimizer", "rate", "options", "clip")}
 
     @cached_property
-    def slots(self) -> tuple[str, ...]:
-        """The optimizer's arrays beside a parameter."""
-        return tuple(sorted({place[4] for place in self.ours.arrays if place[0] == "state"}))
+    def task(self) -> Task:
+        """The same as a task, without values and gradients."""
+        return Task(self.variables, {}, steps=[], **self.how)
+
+    @cached_property
+    def parts(self) -> list[tuple[str, str]]:
+        """(variable, "value" or slot) of all that an update changes."""
+        slots = sorted({place[4] for place in self.ours.arrays if place[0] == "state"})
+        return [(v.name, part) for v in self.variables
+                for part in ("value", *(slots if v.name not in self.statistics else ()))]
 
     def handed_in(self, place):
         """Return their array, or Rows with rising ids, at a place of the expectation; None if they hand none in."""
