@@ -95,9 +95,9 @@ def judged(peer, name="lm", precision="float32", fault=lambda training: None):
 
 
 @pytest.mark.parametrize("peer, name, precision", [
-    (peer, *which) for peer in ("torch", "jax") for which in (
-        *((name, precision) for name in ("lm", "cnn", "vgg") for precision in ("float32", "float64")),
-        ("nmt", "float32"))])  # JAX compiles it for each length of its sentences
+    (peer, name, precision) for peer in ("torch", "jax") for name in ("lm", "cnn", "nmt", "vgg")
+    for precision in ("float32", "float64")
+    if (peer, name, precision) != ("jax", "nmt", "float64")])  # JAX compiles it for each length of its sentences
 @pytest.mark.thorough("torch-lm", "torch-cnn", "torch-vgg", "jax-lm-float32")
 def test_a_whole_training(peer, name, precision):
     """Its own forward and backward passes, sums, clipping and updates give our trace, stage by stage."""

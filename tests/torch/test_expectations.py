@@ -17,18 +17,18 @@ SHOWN = {
         "training/test_layerwise_mpi.py": "test_one_answer_by_every_way"},
     "NAdam, RMSprop, Muon, your own": {
         "torch/test_trainer.py": "test_one_microbatch_gives_the_bits_of_pytorchs_loop",
-        "training/test_expected.py": "test_what_options_refuse"},
+        "training/test_options.py": "test_refusals"},
     "parameter groups, no decay for biases": {
         "torch/test_optimizers.py": "test_groups_are_pytorchs",
         "torch/test_trainer.py": "test_one_microbatch_gives_the_bits_of_pytorchs_loop"},
     "`betas`, `eps`, `momentum`, `nesterov`": {
         "torch/test_optimizers.py": "test_a_training_is_pytorchs_loop",
-        "training/test_expected.py": "test_pytorchs_names_are_taken"},
+        "training/test_options.py": "test_pytorchs_names_are_taken"},
     "a scheduler": {
         "torch/test_optimizers.py": "test_a_scheduler_is_the_rate",
         "torch/test_one_answer_mpi.py": "test_several_ranks_give_the_answer_of_one",
         "torch/test_trainer.py": "test_one_microbatch_gives_the_bits_of_pytorchs_loop",
-        "training/test_expected.py": "test_a_function_is_the_rate"},
+        "training/test_options.py": "test_a_function_is_the_rate"},
     "another rate on resume": {
         "torch/test_optimizers.py": "test_a_resumed_training_has_the_groups_of_its_checkpoint",
         "torch/test_trainer.py": "test_going_on_from_a_state_dict"},
