@@ -35,6 +35,7 @@ def told(tmp_path, returned, ranks):
 
 @pytest.mark.parametrize("returned, said", [("float('no')", "ValueError: could not convert string to float: 'no'"),
                                             ("missing", "NameError: name 'missing' is not defined")])
+@pytest.mark.thorough("missing")
 def test_two_ranks_with_one_error_show_its_lines_once(tmp_path, returned, said):
     lines = told(tmp_path, returned, 2)
     assert len(lines) <= 10 and lines.count(said) == 1 and sum("Traceback" in line for line in lines) == 1
