@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6364,
+    "kernels": 6365,
     "models": 6196,
     "refimpl/*.py": 194,
     "refimpl/cli": 2672,

@@ -8,7 +8,8 @@
 Both forms are deterministic: no number is written by several threads, and the order of a sum depends only on shapes.
 The same body runs on a GPU (``ptx``), in Numba's CUDA simulator and in plain loops on the CPU (tests); ``load``
 decides. Arguments are C-contiguous device arrays, seen as flat pointers, and scalars: int, or of one NumPy type
-(``scalar``). Combine Python literals only with integers: Numba turns 1 + float32 into a float64.
+(``scalar``). Combine Python literals only with integers: Numba turns 1 + float32 into a float64. Write np.int64(x) for
+int(x), which Numba compiles only where there is a CUDA driver.
 """
 
 import inspect

@@ -52,7 +52,7 @@ def quantise_eight(row, group, values, count, s, norm, first, bits, packed, size
         if place < count:
             value = np.float64(values[place])
             exact = abs(value) * s / norm + np.float64(mixed(first, place) >> np.uint64(11)) * FRACTION
-            level = 2 * int(exact if exact < s else s) + (1 if value < 0 else 0)
+            level = 2 * np.int64(exact if exact < s else s) + (1 if value < 0 else 0)
         word = appended(word, level, bits)
     put(word, group, bits, packed, size)
 
@@ -78,5 +78,5 @@ def look_up_one(row, place, packed, bits, table, out):
     level = 0
     for bit in range(bits):
         at = place * bits + bit
-        level |= (int(packed[at >> 3]) >> (7 - (at & 7)) & 1) << bit
+        level |= (np.int64(packed[at >> 3]) >> (7 - (at & 7)) & 1) << bit
     out[place] = table[level]
