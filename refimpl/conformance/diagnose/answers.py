@@ -9,7 +9,6 @@ from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.compare import aligned, differences, right
 from refimpl.conformance.observe import Evidence
 from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.bounds import alike
 from refimpl.conformance.space.deliveries import OnGrid
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, Scope
 
@@ -47,7 +46,7 @@ class Answers:
         self.base.memo = ({} if memos is None else memos).setdefault(self.base.inputs, self.base.memo)
         self.rounded = bool(self.wrong) and all(_agrees(one, self.base) for one in self.wrong)
         self.blank = all(map(_blank, self.wrong))
-        for known in ("concerns", "_first", "signature", "_agreeing", "_otherwise", "moved_by", "steps_given"):
+        for known in ("concerns", "_agreeing", "_otherwise", "moved_by", "steps_given"):
             setattr(self, known, cache(getattr(self, known)))  # as long as these answers live
         self._machine = lru_cache(2)(self._machine)
 
@@ -55,47 +54,10 @@ class Answers:
         """Return whether a deviation can change the case. Local."""
         return deviation.concerns(self.case)
 
-    def _first(self, deviations) -> Expected | None:
-        """Return what a machine with these deviations gives for the first wrong answer; None: nothing. Local."""
-        try:
-            return self._machine(deviations).answer(self.wrong[0].place)
-        except Impossible:
-            return None
-
     @cached_property
     def were_right(self) -> list[Observed]:
         """The wrong answers as they should be."""
         return [replace(one, value=self.base.answer(one.place).value, right=True) for one in self.wrong]
-
-    @cached_property
-    def right_numbers(self) -> tuple:
-        """Of the first wrong answer (which elements are wrong, their rows' ids or None, what is right there)."""
-        _, _, bad, ids = differences(self.wrong[0].value, self.base.answer(self.wrong[0].place))
-        return bad, ids, _numbers(self.were_right[0].value, bad, ids)
-
-    def signature(self, deviation) -> tuple:
-        """Return, of the wrong elements of the first wrong answer, which a deviation changes and which it gives. Local.
-        """
-        (bad, ids, plain), one, want = self.right_numbers, self.wrong[0], self._first((deviation,))
-        if want is None:
-            return np.zeros(plain.shape, bool), np.zeros(plain.shape, bool)
-        tolerance = want.tolerance if ids is None else Rows(want.value.ids, want.tolerance)
-        value, tolerance, found = (_numbers(part, bad, ids) for part in (want.value, tolerance, one.value))
-        fits = alike(value, found) | (np.abs(value - found) <= tolerance)
-        return ~alike(value, plain) | fits, fits
-
-    def _ruled_out(self, deviations) -> bool:
-        """Return whether deviations cannot give the first wrong answer, by what each does to it by itself.
-
-        On some ranks alone a deviation changes no element that it does not change on all. Of two one gives what the
-        other does not change. Where gradients are clipped, each element depends on all, and nothing is ruled out.
-        """
-        if self.case.settings.get("task", {}).get("clip") is not None:
-            return False
-        if len(deviations) == 1:
-            return bool(deviations[0].whole) and not self.signature(deviations[0].whole)[0].all()
-        (changed, given), (changed_too, given_too) = map(self.signature, deviations)
-        return not (changed & changed_too | given & ~changed_too | given_too & ~changed).all()
 
     def begins(self, deviations) -> bool:
         """Return whether a machine with these deviations gives the first wrong answer and the right ones before it."""
@@ -113,13 +75,8 @@ class Answers:
         """Return None unless it ``begins``, [] unless it gives all wrong ones."""
         if not deviations or self.blank or self.rounded and not {d.code for d in deviations} <= OF_ROUNDING:
             return None
-        if self._ruled_out(deviations):
-            return None
-        want = self._first(deviations)
-        if want is None or not _fits(self.wrong[0], want):
-            return None
         machine = self._machine(deviations)
-        if not all(_agrees(one, machine) for one in self.before):
+        if not all(_agrees(one, machine) for one in (self.wrong[0], *self.before)):
             return None
         if not all(_agrees(one, machine) for one in self.wrong[1:]):
             return []
@@ -129,11 +86,8 @@ class Answers:
         """Return whether a deviation changes a wrong answer at all: else it is no part of what explains them. Local."""
         if not self.concerns(deviation):
             return False
-        want, (first, *others) = self._first((deviation,)), self.were_right
-        if want is not None and not _fits(first, want):
-            return True
         machine = self._machine((deviation,))
-        return not all(_agrees(one, machine) for one in others)
+        return not all(_agrees(one, machine) for one in self.were_right)
 
     def steps_given(self, deviations) -> int:
         """Return in how many steps a machine with these deviations gives every answer."""
@@ -175,11 +129,3 @@ def _fits(one: Observed, want: Expected) -> bool:
     if isinstance(want, OnGrid) and not np.array_equal(numbers := numbers_of(one.value), want.cast(numbers)):
         return False
     return right(one.value, want)
-
-
-def _numbers(part, which, ids) -> np.ndarray:
-    """Return some elements of an array, or of the rows of Rows that have these ids; 0 where there is no such row."""
-    if isinstance(part, Rows):
-        known = np.isin(part.ids, ids)
-        part = aligned(Rows(part.ids[known], part.rows[known]), ids)
-    return np.broadcast_to(np.asarray(part, np.float64), which.shape)[which]

@@ -69,7 +69,7 @@ class Deviation:
     decisions: decision -> change(right, machine, place) -> what is decided in place of ``right``.
     concerns(case): whether it can change a case at all; many are ruled out by this before a number is computed.
     rules: what of the manifest it changes, in place of decisions.  fault: the class that decides otherwise, of machines
-    that run one.  whole: the same on all ranks, if it is on some.  paired: whether it is tried together with others.
+    that run one.  paired: whether it is tried together with others.
     """
 
     code: str
@@ -79,12 +79,11 @@ class Deviation:
     rules: dict = field(default_factory=dict)
     fault: Any = None
     scope: Scope = Scope()
-    whole: "Deviation | None" = None
     paired: bool = True
 
     def within(self, scope: Scope) -> "Deviation":
         """Return the same deviation in a scope of its own."""
-        return replace(self, scope=scope, whole=self if scope.ranks else None)
+        return replace(self, scope=scope)
 
 
 class Machine:
