@@ -17,11 +17,11 @@ BUDGETS = {
     "kernels": 6365,
     "models": 6196,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2672,
+    "refimpl/cli": 2677,
     "refimpl/collectives": 4902,
     "refimpl/conformance": 9031,
     "refimpl/enclosure": 1060,
-    "refimpl/experiments": 7400,
+    "refimpl/experiments": 7407,
     "refimpl/gradients": 1225,
     "refimpl/jax": 1456,
     "refimpl/notebook": 1798,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1951,
     "refimpl/training": 8047,
     "refimpl/transport": 3970,
-    "tests": 45316,
+    "tests": 45318,
 }
 
 

@@ -57,6 +57,10 @@ def add(parser):
         one.add_argument("--quick", action="store_true", default=False, help=quick)
         one.add_argument("--output", type=nonempty, default=f"runs/experiment-{name}", metavar="DIR",
                          help=f"where report.md and what belongs to it go (default runs/experiment-{name})")
+        if name == "parallax":
+            one.add_argument("--compute", choices=["real", "replay"], default=None,
+                             help="real: every rank computes; replay: it sleeps as long as the computation took alone, "
+                             "and exchanges the real rows (default: replay where ranks are many, see the report)")
         if name in PARTS:
             one.add_argument("--only", choices=PARTS[name], action="append", help="run only this part (repeatable)")
 
@@ -69,7 +73,8 @@ def run(given: dict) -> int:
 def _parallax(given):
     from refimpl.experiments.parallax.everything import run_experiments
 
-    return show(*run_experiments(given["output"], given.get("only") or parallax.PARTS, given["quick"]))
+    names = given.get("only") or parallax.PARTS
+    return show(*run_experiments(given["output"], names, given["quick"], given["compute"]))
 
 
 def _consistency(given):

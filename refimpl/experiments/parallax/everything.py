@@ -32,13 +32,14 @@ their ratios mean something.
 """
 
 
-def run_experiments(output, names, quick: bool = False) -> tuple[Path, list[Finding], list[str]]:
+def run_experiments(output, names, quick: bool = False, compute=None) -> tuple[Path, list[Finding], list[str]]:
     """Run the named studies; return (report, findings, cells that failed). Local: the parent of all jobs.
 
+    compute: see ``Context``.
     Raises ClusterError where this machine cannot emulate a cluster, ValueError for a directory that cannot be made.
     """
     runner = Runner(output, "refimpl.experiments.parallax.job", SOURCES, WARM_UP, bool(set(names) - SIMULATED))
-    context = Context(runner, quick, 8 if quick else 48)
+    context = Context(runner, quick, compute, 8 if quick else 48)
     studies = {name: partial(_study, name, context) for name in PARTS}
     report, findings = run_studies(runner.directory, studies, names, partial(head, context), partial(foot, context),
                                    runner.failed, quick)

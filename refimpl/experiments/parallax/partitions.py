@@ -21,8 +21,9 @@ SEARCH = {"search_partitions": True, "search_warmup": 1, "search_sample": 3}
 def cells_of(context: Context, workload) -> list[Cell]:
     """Return a cell for each P under hybrid, and one that searches."""
     machines, counts = (2, (1, 4, 16)) if context.quick else (8, COUNTS)
-    slower = slowdown_of(workload, RATE, context.profile(workload).mean_seconds)
-    plain = Cell(NAME, workload, "hybrid", machines, 2, RATE, "replay", slower, steps=2 if context.quick else 5, warm=1)
+    compute = context.compute or "replay"
+    slower = slowdown_of(workload, RATE, context.profile(workload).mean_seconds) if compute == "replay" else 1.0
+    plain = Cell(NAME, workload, "hybrid", machines, 2, RATE, compute, slower, steps=2 if context.quick else 5, warm=1)
     return [*(replace(plain, options={"partitions": count}) for count in counts), replace(plain, options=SEARCH)]
 
 

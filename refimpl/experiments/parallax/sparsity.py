@@ -28,8 +28,10 @@ def slowdown(model: str, measured_seconds: float) -> float:
 def cells_of(context: Context, model: str) -> list[Cell]:
     """Return the cells: every length under every architecture on 8 machines of 2 (quick: 2 of 2, two lengths)."""
     machines, workloads = 2 if context.quick else 8, [*BY_LENGTH[model].workloads.values()]
-    slower = slowdown(model, context.profile(workloads[0], 2 * machines).mean_seconds)
-    return [Cell(NAME, workload, architecture, machines, 2, RATE, "replay", slower, 2 if context.quick else 3, warm=1,
+    compute, slower = context.compute or "replay", 1.0
+    if compute == "replay":
+        slower = slowdown(model, context.profile(workloads[0], 2 * machines).mean_seconds)
+    return [Cell(NAME, workload, architecture, machines, 2, RATE, compute, slower, 2 if context.quick else 3, warm=1,
                  options={} if architecture in ("allreduce", "naive ps") else {"partitions": PARTITIONS})
             for workload in (workloads[::4] if context.quick else workloads) for architecture in ARCHITECTURES]
 

@@ -43,11 +43,13 @@ def summarise(cell: Cell, result: dict, cores: int) -> Summary:
 class Context:
     """What an experiment is given.
 
-    quick: fewer and smaller cells.  microbatches: of a profile, at least as many as the largest cell has ranks.
+    quick: fewer and smaller cells.  compute: "real" or "replay" for all cells, or None for each one's own.
+    microbatches: of a profile, at least as many as the largest cell has ranks.
     """
 
     runner: Runner
     quick: bool = False
+    compute: str | None = None
     microbatches: int = 48
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
     profiles: dict = field(default_factory=dict)

@@ -23,9 +23,10 @@ def cells_of(context: Context) -> list[Cell]:
     series = {"replay": (6, (8, 4, 2, 1)), "real": (2, (8, 4, 2, 1))}  # the headline first
     if context.quick:
         series = {"replay": (2, (4, 2, 1)), "real": (2, (2,))}
-    return [_cell(context, workload, architecture, count, each, compute)
-            for compute, (each, machines) in series.items() for count in machines
-            for workload in workloads_for(NAME) for architecture in ARCHITECTURES]
+    cells = [_cell(context, workload, architecture, count, each, context.compute or compute)
+             for compute, (each, machines) in series.items() for count in machines
+             for workload in workloads_for(NAME) for architecture in ARCHITECTURES]
+    return list({cell.file: cell for cell in cells}.values())  # with --compute two may be the same
 
 
 def _cell(context, workload, architecture, machines, each, compute):

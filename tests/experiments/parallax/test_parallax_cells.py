@@ -155,21 +155,23 @@ def test_ranks_measurements_add_up_by_machine():
     assert (summary.seconds, summary.speed, summary.out, summary.into, summary.busy) == (2.0, 5.0, 12, 0, 0.5)
 
 
+@pytest.mark.parametrize("compute", [None, "real", "replay"])
 @pytest.mark.parametrize("quick", [True, False])
-def test_quick_cells_are_few_and_small(quick, tmp_path):
+def test_quick_cells_are_few_and_small_and_computed_as_asked_for(quick, compute, tmp_path):
     from refimpl.experiments.parallax import partitions, throughput
 
     class Known:
         mean_seconds = 0.004
 
-    context = Context(Runner(tmp_path, "job"), quick)
+    context = Context(Runner(tmp_path, "job"), quick, compute)
     context.profile = lambda workload, microbatches=None: Known
     cells = [*throughput.cells_of(context),
              *(cell for model in sparsity.BY_LENGTH for cell in sparsity.cells_of(context, model)),
              *(cell for workload in partitions.WORKLOADS for cell in partitions.cells_of(context, workload))]
     assert max(c.ranks for c in cells) == (8 if quick else 48)
     assert len({c.file for c in cells}) == len(cells)
-    assert {c.compute for c in cells} == {"real", "replay"}
+    assert {c.compute for c in cells} == ({compute} if compute else {"real", "replay"})
+    assert all(c.slowdown == 1.0 for c in cells if c.compute == "real")
 
 
 def test_the_naive_servers_are_one_a_machine_and_take_whole_variables():
