@@ -103,7 +103,8 @@ AROUND = tuple(Deviation(code, words, {decision: change}) for code, words, decis
 NUMBERS = (("rate", "the learning rate", ()), ("loss scale", "the loss scale, by which gradients are divided,",
                                                 ("loss_scale",)),
            ("micro-steps", "the number of micro-steps, by which a window is divided,", ("window",)),
-           ("norm", "the norm that gradients are clipped by", ("clip",)))
+           ("norm", "the norm that gradients are clipped by", ("clip",)),
+           ("scale", "the factor by which gradients are clipped", ("clip",)))
 """(decision, what it is, settings of the cases that it concerns)."""
 
 
