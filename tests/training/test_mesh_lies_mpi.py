@@ -81,6 +81,8 @@ EVERYWHERE = {
     "nothing back": (part("backward", lambda r: None), "Own.features_backward returned NoneType"),
     "one is missing": (part("backward", lambda r: {"pre.bias": r["pre.bias"]}), "which differs in ['pre.weight']"),
     "a cut layer's": (part("backward", lambda r: r | {"fc1.bias": r["pre.bias"]}), "differs in ['fc1.bias']"),
+    "float64 back": (part("backward", lambda r: r | {"pre.bias": r["pre.bias"].astype("float64")}),
+                     "the gradient of 'pre.bias' is float64 (10,), not float32 (10,)"),
     "written later": (written_later, "the gradient of 'pre.weight' in microbatch {v} was ready, and then was written"),
     "another gradient": (another, "the gradient of 'pre.weight' in microbatch {v} was ready, then another one")}
 """Name -> (what the model does, words of the refusal)."""
