@@ -1,9 +1,13 @@
-"""Rows that come in rounds: each is asked for once, and every microbatch finds its own; mappings that wait."""
+"""Rows that come in rounds: each is asked for once, and every microbatch finds its own; mappings that wait; sums that begin."""
+
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from refimpl.training.step.arriving import Arriving, Fetched, Wanted, wanted_rows
+from refimpl.training.step.sequential import LeavingStep
 
 
 def some_needs(rng, count, rows):
@@ -54,3 +58,17 @@ def test_a_mapping_asks_once_and_only_for_what_is_looked_up():
     assert mapping.get("c") is None and dict(mapping) == {"a": "A", "b": "B"}
     with pytest.raises(KeyError):
         mapping["c"]
+
+
+@pytest.mark.parametrize("end", [lambda step: step.put(1, "node", {}), lambda step: step.put(1, None, None),
+                                 lambda step: step.add(1, None), lambda step: step.add(1, {"weight": 1.0})])
+def test_a_sum_begins_with_the_last_microbatch_however_it_ends(end):
+    """Its own gradient, none, or what was formed before a death; else the others would wait for ever."""
+    left, exchange = [], Mock(variables=[SimpleNamespace(name="weight")])
+    step = LeavingStep(SimpleNamespace(exchanges=[exchange], exchange_of={"weight": exchange}, variables=[]),
+                       {0: {}, 1: {}}, {}, None)
+    step._leave = left.append
+    step.put(0, "another node", {})
+    assert left == []
+    end(step)
+    assert left == [exchange]
