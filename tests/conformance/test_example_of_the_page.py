@@ -1,8 +1,12 @@
 """The example of docs/conformance.md: an implementation with its mistake gives the numbers and the words of the page."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
+from refimpl.conformance.case import CodecTask, Task
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.diagnose.answers import Answers
@@ -12,6 +16,14 @@ from refimpl.notebook.exercises.numbers import DividedByPushes
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 PREDICTED = ("sparse=sum", "sparse=per-occurrence", "sparse=per-row-count")
+
+
+@pytest.mark.parametrize("task, section", [(Task, "The task of an update"), (CodecTask, "Encoded gradients")])
+def test_the_fields_of_a_task(task, section):
+    text = PAGE.read_text("utf-8").partition(f"### {section}\n")[2]
+    table = text[text.index("| field |"):].partition("\n\n")[0]
+    named = {name for cell in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", cell)}
+    assert named == {field.name for field in fields(task)}
 
 
 def test_the_numbers_and_the_words_of_the_example():

@@ -1,8 +1,8 @@
 """Traces on disk: what is written is read again, and what is damaged or unknown is refused with its name."""
 
-import hashlib
 import json
-import struct
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,27 +46,14 @@ def test_scalars_and_strides_keep_their_shape(tmp_path):
     assert read.get("parameters", 0, "lstm0/projection").tolist() == np.arange(72).reshape(6, 12).T.tolist()
 
 
-def test_files_written_without_any_library(tmp_path, capsys):
-    """Both files by hand, as in a language that has neither safetensors nor NumPy: little-endian bytes and JSON."""
-    exported = json.loads(export_trace("lm", tmp_path / "begin", "update")[0].read_text())
-    header, body, arrays = {}, b"", {}
-    for step in range(4):
-        value = golden("lm", "float32").get("parameters", step, "lstm0/bias").tolist()
-        data = struct.pack(f"<{len(value)}f", *value)
-        header[f"bias {step}"] = {"dtype": "F32", "shape": [len(value)],
-                                  "data_offsets": [len(body), len(body) + len(data)]}
-        arrays[f"bias {step}"] = {"stage": "parameters", "step": step, "microbatch": None, "variable": "lstm0/bias",
-                                  "part": "value", "dtype": "float32", "shape": [len(value)],
-                                  "sha256": hashlib.sha256(data).hexdigest()}
-        body += data
-    text = json.dumps(header).encode()
-    (tmp_path / "mine.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
-    manifest = {"format": 1, "trace": "lm", "edition": exported["edition"], "precision": "float32",
-                "joined_at": "update", "semantics": {"format": 1, "name": "by hand", "dense": "sum", "sparse": "sum"},
-                "arrays": arrays}
-    (tmp_path / "mine.json").write_text(json.dumps(manifest))
+def test_the_trace_that_the_page_writes_without_python(tmp_path, capsys):
+    export_trace("lm", tmp_path / "begin", "model")
+    page = (Path(__file__).parents[3] / "docs" / "conformance.md").read_text("utf-8")
+    subprocess.run(["sh", "-e"], input=page.split("```sh\n")[1].split("```")[0], text=True, cwd=tmp_path, check=True)
     assert main(["conformance", "check", str(tmp_path / "mine.json")]) == 0
     assert "1 passed, 0 failed" in capsys.readouterr().out
+    trace = read_trace(tmp_path / "mine")
+    assert trace.get("metrics", 0, "loss") == golden("lm", "float32").get("metrics", 0, "loss")
 
 
 @pytest.mark.parametrize("change, words", [
