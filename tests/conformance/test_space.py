@@ -8,14 +8,15 @@ import pytest
 
 from refimpl.conformance.adapters.reference import EVERYTHING
 from refimpl.conformance.case import Rows, numbers_of
-from refimpl.conformance.cases import all_cases
+from refimpl.conformance.cases import all_cases, case_named
 from refimpl.conformance.compare import differences
 from refimpl.conformance.diagnose.search import tried
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import of_name
-from refimpl.conformance.space import bags
+from refimpl.conformance.space import bags, sums
 from refimpl.conformance.space.deviation import Impossible, Place
 from refimpl.conformance.space.optimizers import LINES
+from refimpl.conformance.space.training import TrainingAnswers
 
 RANKS = 3
 OF_BITS = {"order=tree", "lost-digits"}
@@ -77,3 +78,12 @@ def test_every_deviation_shows_in_a_case(machine):
                 hidden.add(deviation.code)
     allowed = OF_BITS | EQUAL | (OF_AGGREGATION if machine.__name__ == "TrainingAnswers" else set())
     assert hidden <= allowed, hidden - allowed
+
+
+def test_shared_sums_are_kept_apart_by_rank():
+    """Trainings on the same gradients share their sums. Of a scan each rank has a sum of its own."""
+    case, scan = case_named("update/sgd", 2), next(d for d in sums.deviations(2) if "a scan" in d.words)
+    alone, sharing = (TrainingAnswers(case, EVERYTHING, (scan,)) for _ in range(2))
+    sharing.base = TrainingAnswers(case, EVERYTHING)
+    places = [Place(0, rank, case.variable("weight")) for rank in (0, 1)]
+    assert [sharing.total(p).value.tolist() for p in places] == [alone.total(p).value.tolist() for p in places]
