@@ -357,8 +357,12 @@ def test_a_rows_words_are_those_of_its_trial():
 def test_the_scripts_of_the_page(name, tmp_path, monkeypatch):
     pytest.importorskip("optax")
     monkeypatch.chdir(tmp_path)
-    code = PAGE.partition(f"# {name}\n")[2].partition("```")[0]
-    assert 10 < len(code.splitlines()) <= 25
+    net, *scripts = re.findall(r"```python\n# \w+\.py\n(.*?)```", PAGE, re.DOTALL)
+    loop = re.search(r"```python\n(from refimpl.jax import Trainer\n.*?)```", PAGE, re.DOTALL)[1]
+    before, after = scripts
+    code = {"before.py": before, "after.py": after, "loop.py": "\n".join(after.splitlines()[:-2]) + f"\n{loop}"}[name]
+    (tmp_path / "net.py").write_text(net)
+    monkeypatch.syspath_prepend(tmp_path)
     found: dict = {}
     exec(code.replace("300", "3").replace("range(10)", "range(1)"), found)
     assert name != "after.py" or len(read_metrics(tmp_path / "runs/mine")) == 3
