@@ -36,15 +36,16 @@ Encoded gradients need fewer bytes. Each microbatch is encoded by itself, so any
     encoded_steps  steps of an encoded gradient, decision by decision
     mixed_precision                weights and activations of 16 bits, and a scale for the loss
 
-Without barriers the bits depend on the order in which pulls and pushes arrive. A record of this order gives them again:
+Without barriers the bits depend on the order in which pulls and pushes arrive. An event log of this order reproduces
+them:
 
     consistencies  when a pull is answered, and when pushes are applied       corrections    of stale gradients
-    owner          answers pulls, applies pushes, and records their order
+    owner          answers pulls, applies pushes, and writes the event log
     async_worker   pulls from all owners, computes, pushes to all
     scripted_clock owners and workers on one rank, with scripted computing times
-    replay         the same parameters from the records alone                async_server   owners and workers on ranks
+    replay         the same parameters from the event logs alone             async_server   owners and workers on ranks
 
-Without a server each rank trains a replica. Which replicas are averaged depends only on the step; no record is needed:
+Without a server each rank trains a replica. The step number alone decides which replicas are averaged:
 
     own_replica    the training of one rank's replica     decentralised  EASGD, gossip, local steps
 
@@ -54,5 +55,5 @@ A learner that is not a neural network:
 
 *Collective* means that all ranks must call a function together; *local* means that a rank may call it alone.
 
-Nothing here is fast. Tests (tests/plain) hold the fast system to these files, bit for bit and byte for byte.
+Nothing here is fast. Tests (tests/plain) compare the fast system with these files, bit for bit and byte for byte.
 """

@@ -37,7 +37,7 @@ class LocalAggregation:
         machines = [spans[first:first + each] for first in range(0, size, each)]  # those of each machine's ranks
         self.within = Messages(server.messages.comm.Split(rank // each, rank))
         self.nodes_within = [cover(*span) for span in machines[rank // each]]
-        # an aggregator has, for its rows, the sums of its whole machine: the same nodes on all ranks of a machine
+        # an aggregator adds up its rows over its whole machine, so all ranks of a machine send the same nodes
         self.nodes_of = [cover(spans[0][0], spans[-1][1]) for spans in machines for _ in spans]
 
     def aggregator_of(self, rows):

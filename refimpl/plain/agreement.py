@@ -58,7 +58,7 @@ def missing(comm, seconds=1.0):
 
 
 def agree(comm, words="", seconds=300.0):
-    """Return on all ranks, or raise Stopped on all ranks if any rank gives ``words``. Collective."""
+    """Return on all ranks, or raise Stopped on all ranks if any rank gives an error message. Collective."""
     mine, worst = np.array([len(words.encode())]), np.empty(1, np.int64)
     wait(comm, comm.Iallreduce(mine, worst, MPI.MAX), seconds)
     if worst[0]:

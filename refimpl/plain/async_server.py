@@ -93,7 +93,7 @@ class AsyncServer:
 
 
 def train(comm, model, data, options, steps, rule="asynchronous", correction="none"):
-    """Train; return (hash of the parameters, the records of all owners) on every rank. Collective."""
+    """Train; return (hash of the parameters, the event logs of all owners) on every rank. Collective."""
     owners, shares = cluster(model, data, options, comm.size, steps, rule, correction)
     server = AsyncServer(comm, owners[comm.rank], shares[comm.rank], model.variables)
     server.train()
@@ -102,7 +102,7 @@ def train(comm, model, data, options, steps, rule="asynchronous", correction="no
 
 
 def main(comm=MPI.COMM_WORLD, rule="asynchronous", correction="none"):
-    """Train a small language model. Rank 0 prints the records of all owners and replays them by itself."""
+    """Train a small language model. Rank 0 prints the event logs of all owners and replays them by itself."""
     model, data, options = example(comm.size)
     steps, comm = 6, comm.Dup()
     expected, records = train(comm, model, data, options, steps, rule, correction)

@@ -27,8 +27,9 @@ Slot = namedtuple("Slot", "name writer reader capacity dynamic", defaults=[False
 
 
 class Channel:
-    """A window for each slot of a plan, and how many tensors this rank has written there or read. Collective to make.
+    """A window for each slot of a plan, and how many tensors this rank has written or read there.
 
+    The constructor and ``close`` are collective.
     timeout: seconds after which a wait raises.  sent: slot -> bytes that this rank has put or fetched.
     """
 

@@ -1,10 +1,10 @@
 """A checkpoint does not depend on the number of ranks: a training resumes from it on any other, with the same bits.
 
-A rank keeps parts of some variables. To save, the ranks send all parts to rank 0, and it writes whole variables: their
-values, and the optimizer's state for them. It also writes the number of steps done, and what each microbatch carries to
-the next step. To resume, each rank reads its own parts. The random numbers of a step depend on seed, step and
-microbatch alone, so no generator has a state to save. Rank 0 writes a new file and renames it when it is complete: if a
-rank dies while it writes, the last checkpoint is still there.
+A rank keeps parts of some variables. To save, the ranks gather whole variables, and rank 0 writes them: their values,
+and the optimizer's state for them. It also writes the number of steps done, and what each microbatch carries to the
+next step. To resume, each rank reads its own parts. The random numbers of a step depend on seed, step and microbatch
+alone, so no generator has a state to save. Rank 0 writes a new file and renames it when it is complete: if a rank dies
+while it writes, the last checkpoint is still there.
 
     mpirun -n 4 python -m refimpl.plain.checkpoint
 """
@@ -58,9 +58,12 @@ def resume(training, path):
 
 
 def places(rank, strategy, part):
-    """Return where the elements of this rank's part are in the whole array: (part.size,) integers. Collective."""
+    """Return where the elements of this rank's part are in the whole array: (part.size,) integers. Collective.
+
+    Each rank numbers its elements. In the whole array of these numbers it looks for its own.
+    """
     numbers = rank * OF_RANK + np.arange(part.size).reshape(part.shape)
-    whole = strategy.whole(numbers).reshape(-1)  # the whole array of all ranks' numbers
+    whole = strategy.whole(numbers).reshape(-1)
     found = np.empty(part.size, np.int64)
     mine = np.flatnonzero(whole // OF_RANK == rank)
     found[whole[mine] % OF_RANK] = mine

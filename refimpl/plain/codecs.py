@@ -1,4 +1,4 @@
-"""A codec encodes gradients so that they take fewer bytes. Here: what a codec is, and the two that keep every element.
+"""A codec encodes gradients so that they take fewer bytes. This file has the two codecs that send every element.
 
 If each *rank* encoded its gradient, the answer would depend on the number of ranks. So each *microbatch* is encoded by
 itself, and messages are merged in the order of the microbatch tree (``tree``): any number of ranks gives the same bits.
@@ -6,8 +6,8 @@ itself, and messages are merged in the order of the microbatch tree (``tree``): 
     Rounded(bf16 or fp16)  2n bytes      round(g); a sum of two is rounded again, at every node of the tree
     Integers(16)           2n bytes      floor(g 2^k + u), u uniform in [0, 1): its expectation is g 2^k
 
-Sums of integers are exact, so ``Integers`` gives the same bits in any order, on a ring, too. ``sparse_codecs``,
-``level_codecs`` and ``power_sgd`` have the others.
+Sums of integers are exact, so ``Integers`` gives the same bits in any order, also on a ring. The other codecs are in
+``sparse_codecs``, ``level_codecs`` and ``power_sgd``.
 
     python -m refimpl.plain.codecs
 """
@@ -23,7 +23,7 @@ class Codec:
     """Encodes the gradient of one variable in one microbatch. A message is a tuple of arrays."""
 
     feedback = False
-    """Whether what was left out is added to the next gradient. A codec that is wrong on average needs it."""
+    """Whether what was left out is added to the next gradient. A codec needs it if its errors do not average to 0."""
 
     def encode(self, gradient, residual, drawn):
         """Return the message of gradient + residual, both (n,) float32. drawn: (n,) random numbers in [0, 1), the same
@@ -40,7 +40,7 @@ class Codec:
 
 
 class Rounded(Codec):
-    """Half the bits of a float32, rounded to nearest, ties to even: so little is lost that feedback is not needed.
+    """Half the bits of a float32, rounded to nearest, ties to even. So little is lost that it needs no feedback.
 
     kind: "bf16", with the range of float32, or "fp16".
     """
@@ -69,8 +69,8 @@ class Rounded(Codec):
 class Integers(Codec):
     """Integers of ``width`` bits with one power of two as scale, as in IntSGD and THC.
 
-    The sum of V microbatches must fit, so each takes log2(V) bits less. largest: max |g| over all microbatches, which
-    all ranks agree on first (4 bytes each).
+    The sum of V microbatches must fit, so the integers of one microbatch have log2(V) bits less. largest: max |g| over
+    all microbatches. All ranks agree on it first (4 bytes each).
     """
 
     def __init__(self, width, microbatches, largest):
@@ -85,7 +85,7 @@ class Integers(Codec):
             self.exponent -= 1
 
     def encode(self, gradient, residual, drawn):
-        """Round down or up at random, so that the expectation is exact: the fraction is the probability of up."""
+        """Round up with a probability equal to the fraction, otherwise down. So the expectation is exact."""
         scaled = np.ldexp(gradient.astype(np.float64), self.exponent)
         return (np.floor(scaled + drawn).astype(self.dtype),)
 

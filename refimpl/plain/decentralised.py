@@ -6,9 +6,9 @@
 
 ``step`` is one step of the optimizer with the rank's own gradient; for SGD it is x - η g. With g = 0, EASGD keeps
 Σ x_i + x̃ constant, gossip keeps the mean of all x_i, and local steps keep the weighted mean. The number of the step
-alone decides which replicas are averaged, so the same number of ranks gives the same result without a record. EASGD may
-average at every PERIOD-th step only; the other steps are step(x_i). Only values are averaged: the state of an optimizer
-stays with its replica (``own_replica``).
+alone decides which replicas are averaged. So the same number of ranks gives the same result, without an event log.
+EASGD may average at every PERIOD-th step only; the other steps are step(x_i). Only values are averaged: the state of
+an optimizer stays with its replica (``own_replica``).
 
 The functions take one replica x, of any shape, or all replicas stacked along a new first axis. ``total`` adds up the
 replicas in tree order, one leaf for each: it is ``stacked`` if one process has all of them, ``over(messages)`` if each

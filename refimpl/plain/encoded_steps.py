@@ -68,7 +68,7 @@ class EncodedSteps:
         return max(self.world.allgather(max((np.abs(g).max() for g in gradients.values()), default=0)))
 
     def keeper(self, unit):
-        """Return to whom a unit's residual belongs."""
+        """Return the key under which a unit's residual is kept: the unit, not the rank."""
         return unit
 
     def residual(self, unit):

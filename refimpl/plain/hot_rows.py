@@ -34,7 +34,7 @@ class HotRows:
         whole = variable.initial_value(seed)
         self.server = Server(messages, replace(variable, shape=whole[hot:].shape), seed, microbatches)
         self.values = np.concatenate([whole[:hot], whole[hot:][self.server.own]])
-        self.server.values = self.values[hot:]  # a view: who updates the values updates the server's
+        self.server.values = self.values[hot:]  # a view: an update of ``values`` also changes the server's
 
     def pull(self, rows):
         """Return the current values (k, d) of rows (k,), which are sorted and unique. Collective."""

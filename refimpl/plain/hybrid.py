@@ -42,7 +42,7 @@ class Options:
     """What the result depends on besides model and data. ``refimpl train`` has options of the same names.
 
     rate: how the learning rate changes from step to step.  warmup: the steps in which it rises at the beginning.
-    rate_steps: the step after which it no longer changes.  clip_norm: the largest norm of the gradient; None: any.
+    rate_steps: the step after which it no longer changes.  clip_norm: the largest norm of the gradient, or None.
     optimizer_options: the arguments of the optimizer's class.  average_sparse: rows get the mean over the microbatches,
     as dense variables do; False: they get the sum.
     """

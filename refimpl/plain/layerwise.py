@@ -8,9 +8,9 @@ With the ratio, the length of a step depends on the variable's norm, and hardly 
 ratio is 1 if a norm is 0, and for variables without weight decay (biases). The norms of a sparse variable include only
 rows that have a gradient. Squares are added up exactly over all ranks, as in ``clipping``.
 
-With k times the batch one takes k times the rate, and lets the rate rise in the first steps. Some write momentum as
-v = mu v + rate g; w -= v. Then v must be scaled when the rate rises (momentum correction, Goyal et al. 2017). Ours is
-v = mu v + g; w -= rate v. This form needs no correction.
+With k times the batch one takes k times the rate, and lets the rate rise in the first steps. If momentum is written as
+v = mu v + rate g; w -= v, then v must be scaled when the rate rises (momentum correction, Goyal et al. 2017). Here it
+is v = mu v + g; w -= rate v. This form needs no correction.
 
     mpirun -n 4 python -m refimpl.plain.layerwise
 """
@@ -36,7 +36,7 @@ from refimpl.plain.replicas import Replica
 
 
 class LARS(Momentum):
-    """You, Gitman, Ginsburg 2017: momentum, its gradient times a ratio."""
+    """You, Gitman, Ginsburg 2017: momentum, where each gradient is multiplied by a ratio."""
 
     def __init__(self, mu=0.9, trust=0.001):
         super().__init__(mu)
@@ -54,7 +54,7 @@ class LARS(Momentum):
 
 
 class LAMB(Adam):
-    """You et al. 2020: Adam's direction, times a ratio."""
+    """You et al. 2020: Adam, where each step is multiplied by a ratio."""
 
     def __init__(self, beta1=0.9, beta2=0.999, epsilon=1e-6):
         super().__init__(beta1, beta2, epsilon)
@@ -75,7 +75,7 @@ LAYERWISE = {"lars": LARS, "lamb": LAMB}
 
 
 class Layerwise(Optimizer):
-    """An ``Optimizer`` whose ranks compute norms together. counted: names of variables that this rank adds to norms."""
+    """An ``Optimizer`` whose ranks compute norms together. counted: names of the variables that this rank counts."""
 
     rules = LAYERWISE
 

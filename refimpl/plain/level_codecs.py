@@ -5,8 +5,8 @@
                 down at random
     TernGrad    m sgn(g) with probability |g|/m, else 0; m = max |g|     n/4 + 4 bytes
 
-QSGD and TernGrad are right on average; the variance of QSGD is at most min(n/s², √n/s) ‖g‖². OneBit is biased, and so
-is TernGrad if it first clips g to some standard deviations. These two need feedback (``residuals``).
+QSGD and TernGrad have no bias; the variance of QSGD is at most min(n/s², √n/s) ‖g‖². OneBit is biased, and so is
+TernGrad if it first clips g to some standard deviations. These two need feedback (``residuals``).
 
 The sum of two messages has other levels, so it cannot be sent in this form. Therefore each message travels as it is,
 the rank that adds decodes it first, and the sums in the tree are float32 vectors.
@@ -43,7 +43,7 @@ class LevelCodec(Codec):
         return (self.decode(a) + self.decode(b),)
 
     def decode(self, message):
-        """Unpack a microbatch's message; a sum is decoded already."""
+        """Return the float32 vector: a microbatch's message is unpacked, a sum is already such a vector."""
         return message[0] if len(message) == 1 else self.values(self.unpack(message[0]), message[1])
 
 

@@ -60,14 +60,14 @@ def exchange_nodes(send, nodes, nodes_of, empty, phase):
     The function returns a list: what each rank sent to this one.
     One node of each rank is sent at a time. A rank that has no more nodes sends the row gradient ``empty``.
     """
-    mine, came = list(nodes.values()), {}
-    for i in range(max(map(len, nodes_of))):
+    mine, arrived = list(nodes.values()), {}
+    for i in range(max(map(len, nodes_of))):  # node number i of every rank
         gradient = mine[i] if i < len(mine) else empty
         ids = send(gradient.ids, gradient.ids, f"{phase} row numbers")
         rows = send(gradient.ids, gradient.rows, f"{phase} rows")
-        for names, some_ids, some_rows in zip(nodes_of, ids, rows):  # from each rank
-            if i < len(names):
-                part = RowGradient(some_ids, some_rows)
+        for theirs, some_ids, some_rows in zip(nodes_of, ids, rows):  # from each rank
+            if i < len(theirs):
+                node, part = theirs[i], RowGradient(some_ids, some_rows)
                 # With local aggregation (``aggregation``) several ranks of a machine send rows of the same node.
-                came[names[i]] = merge_rows(came[names[i]], part) if names[i] in came else part
-    return came
+                arrived[node] = merge_rows(arrived[node], part) if node in arrived else part
+    return arrived

@@ -1,9 +1,9 @@
-"""An owner without barriers: it answers pulls, applies pushes, and records the order in which they arrive.
+"""An owner without barriers: it answers pulls, applies pushes, and writes an event log of the order of both.
 
-    record    the numbers of the workers, one for each pull answered and for each push received. A worker pulls and
+    record    the event log: a worker's number for each pull answered and for each push received. A worker pulls and
               pushes in turns, so its first, third, fifth, … entries are the pulls. It pulls once more at the end
 
-The parameters are a function of the records: the same entries give the same bits again (``replay``). Each of N ranks
+The parameters are a function of the event logs: the same entries give the same bits again (``replay``). Each of N ranks
 is an owner and a worker. Row r of a sparse variable lies on owner r mod N, and dense variable number i on owner i mod
 N. The staleness of a row, or of a dense variable, is the number of its updates since the worker pulled it.
 
@@ -47,7 +47,7 @@ class Owner:
     """
 
     def __init__(self, number, owners, workers, steps, variables, options, rule="asynchronous", correction="none"):
-        from refimpl.plain.clipping import Optimizer  # here: the suite calls only ``begin``, and needs no kernels
+        from refimpl.plain.clipping import Optimizer  # not at the top: the suite calls only ``begin``, without kernels
         if options.clip_norm is not None or not options.average_sparse:
             raise ValueError("without barriers no rank knows all gradients: set clip_norm None, average_sparse True")
         check(correction, options.optimizer)
@@ -108,7 +108,7 @@ class Owner:
         self.version += 1
 
     def times(self, pushes):
-        """Return N / n. Gradients come divided by the examples of N workers: N / n makes their sum a mean over n."""
+        """Return N / n. Each gradient is already divided by the examples of N workers, but only n are added up."""
         return len(self.clocks) / len(pushes)
 
     def corrected(self, v, push):

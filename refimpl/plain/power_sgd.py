@@ -2,7 +2,7 @@
 
     M (m, n) = Σ M_v        Q (n, r)
     P = Σ M_v Q             summed by the tree: 4 r m bytes
-    P = orthonormal(P)      everybody does the same
+    P = orthonormal(P)      every rank computes the same
     Q = Σ M_vᵀ P            summed by the tree: 4 r n bytes
     decoded: P Qᵀ           the same on all ranks; equal to M if M has at most r independent columns
 

@@ -1,6 +1,6 @@
-"""Replay: the records of a training without barriers give its parameters again, to the bit, on one rank.
+"""Replay: from the event logs of a training without barriers one rank computes its parameters again, to the bit.
 
-The replay needs no times. It handles the next entry of an owner's record as soon as the worker of this entry has its
+The replay needs no times. It handles the next entry of an owner's event log as soon as the worker of this entry has its
 answers from the other owners. The order of the owners does not matter: what an owner does depends only on the order of
 its own entries and on the gradients that are pushed.
 
@@ -13,10 +13,10 @@ from refimpl.plain.scripted_clock import cluster, example, run
 
 
 def replay(owners, shares, variables, records, expected=None):
-    """Repeat a training. records[i]: the record of owners[i].  owners, shares: new ones, as at the training's start.
+    """Repeat a training. records[i]: the event log of owners[i].  owners, shares: new, as at the training's start.
 
-    expected: the hash of the parameters at the training's end. Raises ValueError, which names the place, for records
-    that no training can have written, and for records that give other parameters.
+    expected: the hash of the parameters at the training's end. Raises ValueError, which names the entry, for event logs
+    that no training can have written, and for event logs that give other parameters.
     """
     if len(records) != len(owners):
         raise ValueError(f"{len(records)} records of {len(owners)} owners: give the record of every owner")

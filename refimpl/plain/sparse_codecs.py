@@ -1,6 +1,6 @@
 """Codecs that send few elements: (places, values), 8 bytes each, merged as row gradients are merged.
 
-    TopK(k)            the k elements of largest |v|; of equal ones the first
+    TopK(k)            the k elements of largest |v|; among equal ones the first
     Threshold(τ)       τ or -τ where |v| > τ                                                (Strom)
     AdaComp(bin)       where |v + g| >= max |v| of the bin: what has lately grown is sent soon
 
@@ -60,7 +60,7 @@ class TopK(SparseCodec):
         self.k = k
 
     def chosen(self, v, gradient):
-        """Return the places of the k largest |v|: a stable sort takes the first of equal ones."""
+        """Return the places of the k largest |v|. A stable sort takes the first among equal ones."""
         return np.sort(np.argsort(-np.abs(v), kind="stable")[:self.k])
 
 

@@ -29,7 +29,7 @@ from refimpl.plain.hybrid import Hybrid, Options
 
 
 def arrays_of(training, sparse):
-    """Return (variable, kind) -> array of all sparse or all dense variables; the kind "" is for the values."""
+    """Return {(variable, kind): array} of all sparse or all dense variables; the kind "" is for the values."""
     return {(v.name, kind): array for v in training.variables if v.sparse == sparse for kind, array in
             {"": training.strategies[v.name].values, **training.optimizer.state[v.name]}.items()}
 

@@ -1,4 +1,4 @@
-"""A support vector machine, trained on samples that are dealt to the ranks. Samples that cannot matter are left out.
+"""A support vector machine. Its samples are divided among the ranks, and samples that cannot matter are left out.
 
 Each sample x_i with its label y_i = +1 or -1 has a weight α_i in [0, C]. The training maximises
 
@@ -9,11 +9,11 @@ With the error F_i = Σ_j β_j K(x_j, x_i) - y_i the pair is ``up``, the sample 
 ``low``, the one of largest F whose β can shrink. The weights are optimal when the gap F_low - F_up is at most 2 τ.
 
 Most samples end with α = 0 or C and stay there. Such a sample can become only one end, ``up`` or ``low``. If its F
-shows that it cannot be chosen as this end now, it is eliminated: nobody computes its F any more. That is a guess. So at
-the end the F of the eliminated is reconstructed from all weights, and the training goes on if the gap is open.
+shows that it cannot be chosen as this end now, it is eliminated: its F is no longer computed. That is a guess. So at
+the end F of the eliminated samples is computed from all weights, and the training continues if the gap is open.
 
-Every number is computed as one rank would compute it, and ties go to the sample that comes first. So the weights have
-the same bits on any number of ranks. Source: Vishnu et al., arXiv 1406.5161; Keerthi et al. 2001 for the pair.
+Every number is computed as one rank would compute it, and of equal samples the first is taken. So the weights have the
+same bits on any number of ranks. Source: Vishnu et al., arXiv 1406.5161; Keerthi et al. 2001 for the pair.
 
     mpirun -n 4 python -m refimpl.plain.svm
 """
@@ -29,7 +29,7 @@ from refimpl.plain.messages import Messages
 
 
 class SupportVectors:
-    """This rank's samples and their weights. Of N ranks, rank r keeps samples r, r + N, r + 2 N, … Local to make.
+    """This rank's samples and their weights. Of N ranks, rank r keeps samples r, r + N, r + 2 N, …
 
     rows: (n, width) float64, all samples.  labels: (n,) of +1 and -1.  period: iterations between two eliminations.
     """
@@ -47,7 +47,7 @@ class SupportVectors:
     def extremes(self):
         """Return (F, number) of ``up`` and of ``low`` among the active samples of all ranks. Collective."""
         found = []
-        for sign, allowed in ((1, self.beta < self.most), (-1, self.beta > self.least)):
+        for sign, allowed in ((1, self.beta < self.most), (-1, self.beta > self.least)):  # the largest F: smallest -F
             errors = np.append(np.where(self.active & allowed, sign * self.error, np.inf), np.inf)  # inf: no sample
             best = errors.argmin()  # the first one of equals
             found.append([errors[best], np.append(self.ids, -1)[best]])
@@ -78,7 +78,7 @@ class SupportVectors:
         self.iterations += 1
 
     def eliminated(self, up, low):
-        """Return which samples can no longer be an end of the gap, as far as F shows today."""
+        """Return which samples cannot be an end of the gap with their present F."""
         grow, shrink = self.beta < self.most, self.beta > self.least
         return (shrink & ~grow & (self.error < up[0])) | (grow & ~shrink & (self.error > low[0]))
 
@@ -93,7 +93,7 @@ class SupportVectors:
             self.improve(up, low)
 
     def reconstruct(self):
-        """Compute F of the eliminated anew, adding in the order of sample numbers; all are active again. Collective."""
+        """Compute F of the eliminated samples, in the order of sample numbers; make all samples active. Collective."""
         gone = ~self.active
         self.error[gone] = -self.y[gone]
         for beta, _, x in self.share(self.beta != 0):

@@ -36,7 +36,7 @@ def microbatches_of(rank, ranks, microbatches):
 
 
 def cover(start, stop):
-    """Return the fewest nodes of 1, 2, 4, … microbatches that cover [start, stop). They need no others."""
+    """Return the fewest nodes of 1, 2, 4, … microbatches that make up [start, stop): what one rank can add up."""
     nodes = []
     while start < stop:
         length = 1  # double it as long as the node begins at a multiple of its new length and does not pass ``stop``
@@ -55,7 +55,7 @@ def nodes_by_rank(ranks, microbatches):
 def by_node(nodes_of, arrays):
     """Return {node: its sum}, each sum as a flat array. arrays[r]: the sums of nodes_of[r], one after the other."""
     return {node: part for nodes, array in zip(nodes_of, arrays)
-            for node, part in zip(nodes, array.reshape(len(nodes), -1 if nodes else 0))}
+            for node, part in zip(nodes, array.reshape(max(1, len(nodes)), -1))}  # max: a rank may have no nodes
 
 
 def form_nodes(start, gradients, add):

@@ -1,6 +1,6 @@
 """A worker pulls the values that its microbatches need and computes their gradients.
 
-It does not know how values and gradients travel: that is the business of the strategy of each variable.
+It does not know how values and gradients travel: each variable has a strategy, which decides this.
 """
 
 from dataclasses import replace
