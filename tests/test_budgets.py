@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2677,
     "refimpl/collectives": 4902,
-    "refimpl/conformance": 9032,
+    "refimpl/conformance": 9041,
     "refimpl/enclosure": 1060,
     "refimpl/experiments": 7407,
     "refimpl/gradients": 1225,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1951,
     "refimpl/training": 8047,
     "refimpl/transport": 3970,
-    "tests": 45351,
+    "tests": 45368,
 }
 
 

@@ -17,8 +17,9 @@ from refimpl.conformance.compare import judge
 from refimpl.conformance.rules.owner import served
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import SUPPORTS, Semantics
-from refimpl.conformance.space.deviation import code_of
+from refimpl.conformance.space.deviation import Place, code_of
 from refimpl.conformance.space.owner import KINDS, Uncorrected
+from refimpl.conformance.space.training import TrainingAnswers
 from refimpl.conformance.target import Answer, Target
 from refimpl.plain.owner import Owner
 
@@ -105,6 +106,16 @@ def test_numbers_that_float32_does_not_hold_are_seen():
 def test_the_bound_holds_and_is_not_idle(name):
     verdict = run_local(Reference, 1, [NAMES[name]]).verdicts[0]
     assert verdict.status == "passed" and 1e-3 < verdict.worst_ratio < 0.5
+
+
+def test_pulls_and_trainings_have_one_bound():
+    """After n updates 16 (n + 1) eps T: n is 0 before the first update, and 1 after it."""
+    eps, pulled = np.finfo("float32").eps, served(NAMES["adagrad"])[0]["weight"]
+    assert (pulled.tolerance == 16 * eps * np.abs(pulled.value)).all()
+    case = case_named("update/adagrad", 1)
+    training = TrainingAnswers(case, Semantics())
+    trained = training.answer(Place(0, 0, case.variable("weight")))
+    assert (trained.tolerance == 32 * eps * training.after(0)[1]["weight"]).all()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

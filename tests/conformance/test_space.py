@@ -13,7 +13,7 @@ from refimpl.conformance.compare import differences
 from refimpl.conformance.diagnose.search import tried
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import of_name
-from refimpl.conformance.space import bags, sums
+from refimpl.conformance.space import bags, numbers, sums
 from refimpl.conformance.space.deviation import Impossible, Place
 from refimpl.conformance.space.optimizers import LINES
 from refimpl.conformance.space.training import TrainingAnswers
@@ -78,6 +78,12 @@ def test_every_deviation_shows_in_a_case(machine):
                 hidden.add(deviation.code)
     allowed = OF_BITS | EQUAL | (OF_AGGREGATION if machine.__name__ == "TrainingAnswers" else set())
     assert hidden <= allowed, hidden - allowed
+
+
+def test_a_mistake_in_a_number_and_one_in_a_count_have_unlike_names():
+    of_numbers, of_counts = ({d.code for d in found} for found in (numbers.wrong_numbers("rate", "the learning rate"),
+                                                                   numbers.wrong_counts()))
+    assert not of_numbers & of_counts
 
 
 def test_shared_sums_are_kept_apart_by_rank():

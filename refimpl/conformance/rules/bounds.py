@@ -20,6 +20,14 @@ def bound(h, magnitudes, dtype) -> np.ndarray:
     return gamma(h, dtype) * magnitudes + h * float(np.finfo(dtype).smallest_subnormal)
 
 
+def of_updates(updates: int, travel, dtype) -> np.ndarray:
+    """Return how far rounding may carry a value in some updates: 16 (n + 1) eps T, see docs/conformance.md. Local.
+
+    travel: T, the size of the initial value, and of the changes of all n updates.
+    """
+    return 16 * (updates + 1) * float(np.finfo(dtype).eps) * travel
+
+
 def finite(tolerance) -> np.ndarray:
     """Return a tolerance, 0 where it is infinite or NaN: that would allow everything. Local."""
     return np.where(np.isfinite(tolerance), tolerance, 0.0)

@@ -1,7 +1,6 @@
 """What an owner without barriers should answer: ``refimpl.plain.owner`` plays the script in this process, in float64.
 
-Rounding: with each update a value may be 16 (k + 2) eps further away, times the distance that it has travelled after k
-updates. Where nothing divides by a root cases are exact.
+Where nothing divides by a root cases are exact; elsewhere a value may be ``bounds.of_updates`` away.
 """
 
 from dataclasses import replace
@@ -12,6 +11,7 @@ from refimpl.conformance.arrivals import play
 from refimpl.conformance.case import Arrivals, Case, Rows
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.rules.aggregate import Expected
+from refimpl.conformance.rules.bounds import of_updates
 from refimpl.plain.consistencies import consistency
 from refimpl.plain.corrections import CORRECTIONS
 from refimpl.plain.optimizers import OPTIMIZERS
@@ -82,10 +82,11 @@ class ExpectedOwner(ScriptOwner):
 
     def pull(self, worker, rows):
         """Return name -> Expected."""
-        found, share = super().pull(worker, rows), 16 * (self.version + 2) * float(np.finfo(np.float32).eps)
+        found = super().pull(worker, rows)
         result = {"version": Expected(found.pop("version"), np.zeros(()), "int64")}
         for name, value in found.items():
-            tolerance = share * self.travel[name][self.pulled[worker][name][0]]
+            travel = self.travel[name][self.pulled[worker][name][0]]
+            tolerance = of_updates(self.version, travel, np.float32)
             result[name] = Expected(Rows(rows[name], value) if name in rows else value, tolerance, "float32")
         return result
 

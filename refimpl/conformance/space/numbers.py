@@ -45,7 +45,7 @@ COUNTS = (
     ("late", "{} is one too small from the second update on", lambda k, m, p: max(0, k - 1), ()),
     ("per-variable", "{} advances with every variable, not with every update", _by_variable, ()),
     ("per-micro-step", "{} advances with every micro-step, not with every update", _by_micro_step, ("window",)),
-    ("doubled", "{} counts each update twice", lambda k, m, p: 2 * k, ()),
+    ("advanced-twice", "{} counts each update twice", lambda k, m, p: 2 * k, ()),
     ("backwards", "{} falls with each update", lambda k, m, p: -k, ()),
     *((code, "{} " + words + " after resuming",
        lambda k, m, p, anew=anew: k if k < m.task.resume_after else k + anew(m.task.resume_after),

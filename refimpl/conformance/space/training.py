@@ -22,7 +22,7 @@ import numpy as np
 from refimpl.conformance.case import Case, Task, double, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.bounds import finite
+from refimpl.conformance.rules.bounds import finite, of_updates
 from refimpl.conformance.space import optimizers, updates
 from refimpl.conformance.space.aggregation import Aggregation, factor_of, round_to
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
@@ -93,11 +93,11 @@ class TrainingAnswers(Aggregation):
         if place.step >= self.steps:  # a window that a deviation drops
             return Expected(np.full(place.variable.shape, np.nan), np.zeros(place.variable.shape), place.variable.dtype)
         value, travel = self.after(place.step, place.rank)
-        name, eps = place.variable.name, float(np.finfo(place.variable.dtype).eps)
-        tolerance = 16 * (place.step + 2) * eps * travel[name]
+        name, dtype = place.variable.name, place.variable.dtype
+        tolerance = of_updates(place.step + 1, travel[name], dtype)
         if self.deviations:  # in proportion where a deviation made numbers much larger
-            tolerance = np.maximum(tolerance, 256 * eps * np.abs(value[name]))
-        want = Expected(value[name], finite(tolerance), place.variable.dtype)
+            tolerance = np.maximum(tolerance, 256 * float(np.finfo(dtype).eps) * np.abs(value[name]))
+        want = Expected(value[name], finite(tolerance), dtype)
         return self.decide("visible", want, place)
 
     def after(self, step: int, rank: int = 0) -> tuple[dict, dict]:
