@@ -46,6 +46,8 @@ as_root = $(if $(filter 0,$(shell id -u)),--allow-root)
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
 first_lesson := notebooks/0_training_step.ipynb
 few_lessons := 1_adding_up or 3_sparsity or 6_numbers
+# a process has a context of its own on the GPU, half a gigabyte of it
+few_at_once = -n $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8))') --dist worksteal
 # a worker more than cores: tests that wait for processes leave a core idle
 side_by_side = -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)') --dist worksteal
 # they need the extra notebooks, whose import takes each worker 6 s: test-notebooks runs them
@@ -205,7 +207,7 @@ $(venv)/.$(GPU)-torch: $(venv)/.$(GPU) $(venv)/.torch
 
 test-gpu: $(gpu_installed) ## on a machine with a GPU: kernels, trainings, transports there, on 1 to 4 ranks; counts for the report
 	@rm -f $(gpu_report)/tests-*.json
-	@failed=; $(call on_gpu,serial) $(python) -m pytest -q --color=no -m "not mpi" $(gpu_tests) || failed="serial"; \
+	@failed=; $(call on_gpu,serial) $(python) -m pytest -q --color=no -m "not mpi" $(few_at_once) $(gpu_tests) || failed="serial"; \
 	for ranks in 1 2 3 4; do \
 	  echo "== tests on the GPU, $$ranks ranks =="; \
 	  $(call on_gpu,$$ranks-ranks) $(python) -m refimpl.transport.launch -n $$ranks --timeout 900 $(mpi_pytest) $(gpu_tests) || \

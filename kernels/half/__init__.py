@@ -3,7 +3,6 @@
 
 import numpy as np
 
-from kernels.arrays import is_numpy
 from kernels.half import definition, fast
 
 
@@ -13,17 +12,17 @@ KINDS = {"bf16": np.uint16, "fp16": np.float16}
 
 def encode(values, out):
     """Round float32 values to ``out``, of the same shape, contiguous; see ``definition.encode``. Local."""
-    _version(values, out).encode(values.reshape(-1), out.reshape(-1))
+    fast.encode(values.reshape(-1), out.reshape(-1))
 
 
 def decode(half, out):
     """Write halves as float32 to ``out``, of the same shape, contiguous. Local."""
-    _version(half, out).decode(half.reshape(-1), out.reshape(-1))
+    fast.decode(half.reshape(-1), out.reshape(-1))
 
 
 def add(into, other):
     """Add halves, or float32 values that are rounded first, to ``into``, contiguous, and round. Local."""
-    _version(into, other).add(into.reshape(-1), other.reshape(-1))
+    fast.add(into.reshape(-1), other.reshape(-1))
 
 
 def rounded(values, kind: str):
@@ -33,10 +32,6 @@ def rounded(values, kind: str):
     encode(np.ascontiguousarray(values).reshape(values.shape), message)
     decode(message, out)
     return out
-
-
-def _version(*arrays):
-    return fast if is_numpy(*arrays) else definition
 
 
 __all__ = ["KINDS", "add", "decode", "encode", "rounded"]

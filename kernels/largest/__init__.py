@@ -1,12 +1,6 @@
-"""The places of the elements of largest size."""
+"""The places of the elements of largest size. NumPy only."""
 
-from kernels.arrays import is_numpy
-from kernels.largest import definition, fast
-
-
-def largest(values, count):
-    """Return the places of the ``count`` largest |values|, (n,) float32; see ``definition``, which CuPy runs. Local."""
-    return (fast if is_numpy(values) else definition).largest(values, count)
-
+from kernels.largest import definition
+from kernels.largest.fast import largest
 
 __all__ = ["definition", "largest"]

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from kernels import levels
-from kernels.arrays import to_numpy
 
-pytestmark = pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of unsigned integers, in the simulator
-SIZES = (0, 1, 8, 9, *(pytest.param(n, marks=pytest.mark.big) for n in (3, 7, 1001, 1024, 2050)))
+SIZES = 0, 1, 3, 7, 8, 9, 1001, 1024, 2050
 
 
 def signs_of(version, values):
@@ -32,38 +30,38 @@ def test_fast_signs_are_the_definition(n):
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("bits", range(1, 9))
-def test_levels_are_the_definition(place, n, bits):
+def test_levels_are_the_definition(n, bits):
     rng = np.random.default_rng(n)
     drawn, table = rng.integers(0, 1 << bits, n).astype(np.uint8), rng.standard_normal(1 << bits).astype(np.float32)
     packed = np.empty(-(-n * bits // 8), np.uint8)
     levels.definition.pack(drawn, bits, packed)
     levels.definition.look_up(packed, bits, table, found := np.empty(n, np.float32))
     assert found.tobytes() == table[drawn].tobytes()
-    out, there = place.empty(n + 1, np.float32), place.asarray(packed)
+    out = np.empty(n + 1, np.float32)
     for first in (0, 1):  # aligned for wide numbers, and not
-        levels.look_up(there, bits, table, out[first:n + first])
-        assert to_numpy(out[first:n + first]).tobytes() == table[drawn].tobytes()
+        levels.look_up(packed, bits, table, out[first:n + first])
+        assert out[first:n + first].tobytes() == table[drawn].tobytes()
 
 
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("s", [1, 4, 7, 127, *(pytest.param(s, marks=pytest.mark.big) for s in (2, 3, 15, 31, 60))])
-def test_quantised_values_are_the_definition(place, n, s):
+@pytest.mark.parametrize("s", [1, 2, 3, 4, 7, 15, 31, 60, 127])
+def test_quantised_values_are_the_definition(n, s):
     for values in drawn(n, 1e-45, 3e38):
         norm = np.float32(np.abs(values).max(initial=0))  # so some have the highest level
-        expected, packed = (xp.empty(-(-n * (1 + s.bit_length()) // 8), np.uint8) for xp in (np, place))
+        expected, packed = (np.empty(-(-n * (1 + s.bit_length()) // 8), np.uint8) for _ in range(2))
         levels.definition.quantise(values, s, norm, 7, expected)
-        levels.quantise(place.asarray(values), s, norm, 7, packed)
-        assert to_numpy(packed).tobytes() == expected.tobytes()
+        levels.quantise(values, s, norm, 7, packed)
+        assert packed.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("n", SIZES)
-def test_three_levels_are_the_definition(place, n):
+def test_three_levels_are_the_definition(n):
     for values in drawn(n, 1e-45):
         for most in np.float32([0.5, 2.5, 0.0, np.nan][:3 + (n > 0)]):
-            expected, packed = (xp.empty(-(-n // 4), np.uint8) for xp in (np, place))
+            expected, packed = (np.empty(-(-n // 4), np.uint8) for _ in range(2))
             largest = levels.definition.three_levels(values, most, 7, expected)
-            found = levels.three_levels(place.asarray(values), most, 7, packed)
-            assert np.array_equal(found, largest, equal_nan=True) and to_numpy(packed).tobytes() == expected.tobytes()
+            found = levels.three_levels(values, most, 7, packed)
+            assert np.array_equal(found, largest, equal_nan=True) and packed.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("version", [levels, levels.definition], ids=["fast", "definition"])

@@ -120,14 +120,15 @@ def test_every_option_that_changes_numbers_is_tried():
 
 
 def test_another_consistency_is_refused(copy):
-    options = replace(OPTIONS, architecture="ps", clip_norm=None, consistency="asynchronous", correction="dc-asgd")
+    options = replace(OPTIONS, device="cpu", architecture="ps", clip_norm=None, consistency="asynchronous",
+                      correction="dc-asgd")
     message = refusal(SELF, lambda: train(Toy(), toy_data(), options=options, comm=SELF, resume=copy))
     assert "consistency was synchronous and is now asynchronous; correction was none and is now dc-asgd" in message
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_option_is_refused_by_name(copy, name):
-    options = replace(OPTIONS, **{name: CHANGES[name]})
+    options = replace(OPTIONS, device="cpu", **{name: CHANGES[name]})
     message = refusal(SELF, lambda: train(Toy(), toy_data(), options=options, comm=SELF, resume=copy))
     assert f"{name} was {getattr(OPTIONS, name)} and is now {CHANGES[name]}" in message
     assert message.count(" was ") == 1

@@ -20,16 +20,14 @@ SETTINGS = {
 @pytest.mark.parametrize("each", [1, 2])
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.thorough("overlapped-2", "ps-1", "ring-2")
-def test_the_groups_of_a_step_meet(comm, cupy, settings, each):
+def test_the_groups_of_a_step_meet(comm, standin, settings, each):
     from nccl_order import programs_of  # beside the stand-in
 
-    if not hasattr(cupy, "standin"):
-        pytest.skip("only the stand-in remembers what it was asked for")
     communicator = Communicator(comm, machines=in_blocks(comm.size, each))
     trainer = make_trainer("toy", "adam", communicator, device="cuda", **SETTINGS[settings])
     assert trainer.comm.device_transport.name == "nccl"
-    cupy.standin.calls.clear()
+    standin.calls.clear()
     trainer.train_step()
-    programs = programs_of(comm, cupy.standin.groups())
+    programs = programs_of(comm, standin.groups())
     assert all(programs)
     check_programs(programs, f"a step by {settings}")

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from kernels import RowGradient, array_module, merge_rows
+from kernels import RowGradient, merge_rows
 from kernels.each import add_each, copy_each
 
 
@@ -96,4 +96,4 @@ class Codec:
 
     def room(self, like):
         """Return an array for the ``out`` of ``decode``; None if ``decode`` needs none."""
-        return None if self.dtype is None else array_module(like).empty(like.shape, np.float32)
+        return None if self.dtype is None else np.empty(like.shape, np.float32)

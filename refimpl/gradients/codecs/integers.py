@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels import array_module, integers
+from kernels import integers
 from refimpl.gradients.codecs.codec import Codec
 
 WIDTHS = 8, 16, 32
@@ -56,7 +56,7 @@ class Integers(Codec):
 
     def quantise(self, gradient, exponent: int, key: int):
         """Return the message of a gradient. key: of its random numbers."""
-        message = array_module(gradient).empty(gradient.shape, self.dtype)
+        message = np.empty(gradient.shape, self.dtype)
         integers.encode(gradient, exponent, key, message)
         return message
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels import RowGradient, array_module, half, merge_rows
+from kernels import RowGradient, half, merge_rows
 from refimpl.gradients.codecs.codec import Codec
 
 
@@ -27,12 +27,12 @@ class Rounded(Codec):
             raise ValueError(f"{variable.name!r} is a statistic, not a gradient: it travels as it is")
 
     def encode(self, gradient):
-        message = array_module(gradient).empty(gradient.shape, self.dtype)
+        message = np.empty(gradient.shape, self.dtype)
         half.encode(gradient, message)
         return message
 
     def decode(self, message, out=None):
-        out = array_module(message).empty(message.shape, np.float32) if out is None else out
+        out = np.empty(message.shape, np.float32) if out is None else out
         half.decode(message, out)
         return out
 
