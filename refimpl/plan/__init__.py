@@ -1,7 +1,7 @@
-"""The plan as data: the strategy and the owners of each variable. And the exact bytes of a plan.
+"""The plan as data: the strategy and the owners of each variable, and the exact bytes of a step.
 
-plan.py is the data, make.py makes it, choose.py chooses it, cost.py has its exact bytes, predict.py its seconds.
-mesh/ says which layers should be data-, model- or hybrid-parallel.
+plan.py defines the plan, make.py makes one, choose.py chooses one, cost.py has its exact bytes, predict.py its seconds.
+layers/ says which layers should be data-, model- or hybrid-parallel.
 """
 
 from refimpl.plan.partitions.balance import imbalance, owner_loads

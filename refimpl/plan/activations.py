@@ -1,13 +1,14 @@
-"""The exact bytes of what the members of a group send each other in a step around cut layers (docs/design.md, I2).
+"""The exact bytes that the members of a group send each other for layers that are cut (docs/design.md, I2).
 
-B_i examples on member i, B in the group, s bytes an element; inputs D of the first cut layer, outputs F_l of each:
+A group has K members. Member i has B_i examples, the group B; an element has s bytes. The first cut layer has D inputs,
+cut layer l has F_l outputs, the last one F. In a step member i sends
 
-    rows       from i to every other, B_i D s forwards, and to each j B_j D s of partial sums back
-    columns    after each cut layer but the last, B (F_l / K) s to every other, each way
-    out        after the last, B_j (F / K) s to j forwards, and B_i (F / K) s back
+    rows       B_i D s to each other member forwards, and B_j D s of partial sums to each member j backwards
+    columns    B (F_l / K) s to each other member in each direction, after each cut layer but the last
+    out        B_j (F / K) s to each member j forwards, and B_i (F / K) s to each backwards, after the last
 
-In all 2 (K - 1) B s (D + Σ F_l) / K + 2 (K - 1) / K B_i s F where members have as many examples (SplitBrain, arXiv
-2112.15317). Beside that, 8 bytes a microbatch: how many examples each has.
+If all members have equally many examples, the sum is 2 (K - 1) B s (D + Σ F_l) / K + 2 (K - 1) / K B_i s F (SplitBrain,
+arXiv 2112.15317). Members also tell each other how many examples each microbatch has: 8 bytes for each.
 """
 
 import numpy as np
@@ -19,10 +20,7 @@ COUNT = 8  # bytes of a number of examples
 
 
 def activations_between(plan, variables, examples) -> dict:
-    """Return {(phase, variable, kind): (N, N) int64 bytes rank to rank} of a step's activations. Local.
-
-    examples: how many of them each microbatch has.
-    """
+    """Return {(phase, variable, kind): (N, N) int64 bytes} of a step. examples: in each microbatch. Local."""
     mesh, cut = plan.on_mesh, cut_of(plan, variables)
     if not cut:
         return {}
@@ -42,10 +40,7 @@ def activations_between(plan, variables, examples) -> dict:
 
 
 def examples_in(batch) -> int:
-    """Return how many examples of a microbatch count, which ``Sharded.features`` returns the rows of. Local.
-
-    batch: a ``models.Batch``, or None.
-    """
+    """Return the number of examples with a weight above 0 in a ``models.Batch``; 0 for None. Local."""
     if batch is None:
         return 0
     return len(batch.inputs) if batch.weights is None else int(np.count_nonzero(np.asarray(batch.weights) > 0))

@@ -1,7 +1,7 @@
-"""Which variables travel together, and in which order: small buckets leave while the backward pass goes on.
+"""Buckets: variables that are exchanged together. Small ones can leave while the backward pass is still running.
 
-A bucket is one message's worth of variables of one strategy. A backward pass reaches the variables declared last first:
-so buckets leave in the reverse of the declaration, and what is pulled comes in its order.
+A backward pass computes the gradients of the last declared variables first. So buckets leave in the reverse order of
+declaration. Values are pulled in the order of declaration.
 """
 
 from collections import Counter
@@ -12,21 +12,22 @@ from refimpl.gradients import leaves_of
 from refimpl.plan.plan import Plan
 from refimpl.plan.strategy import STRATEGIES, Strategy
 
-BUCKET = 1 << 18  # bytes of dense variables: below, what each message costs anyway outweighs that it leaves sooner
+BUCKET = 1 << 18  # bytes of dense variables: smaller messages leave sooner, but all together take longer
 
 
 class Bucket(NamedTuple):
-    """Variables of one strategy, and of one codec, that are exchanged together."""
+    """Variables of one strategy and one codec, which are exchanged together."""
 
     strategy: type[Strategy]
     names: tuple[str, ...]
 
 
 def buckets_of(plan: Plan) -> list[Bucket]:
-    """Return the plan's buckets in the order in which their exchange begins. Local.
+    """Return the plan's buckets in the order in which their exchanges begin. Local.
 
-    Without any in the plan there is one for each strategy. Raises ValueError unless every variable of the plan is in
-    one bucket, with others of its strategy.
+    If the plan names no buckets, there is one for each strategy. Raises ValueError unless each variable of the plan is
+    in
+    exactly one bucket, and all variables of a bucket have one strategy.
     """
     kinds = {name: (type(strategy), strategy.codec, strategy.joins(name))
              for name, strategy in plan.strategies.items()}
@@ -46,9 +47,10 @@ def buckets_of(plan: Plan) -> list[Bucket]:
 
 
 def with_buckets_for(way: str, plan: Plan, variables) -> Plan:
-    """Return the plan with the buckets that a way of overlapping asks for (``training.step.overlap_choice``). Local.
+    """Return the plan with the buckets for a way of overlapping (``training.step.overlap_choice``). Local.
 
-    "thread": those of ``with_buckets``.  "early": these of dense variables that begin early, one of each other kind.
+    "thread": those of ``with_buckets``.  "early": those of dense variables whose sums can begin early, and one for each
+    other kind.
     """
     def cut(strategy):
         return strategy.early and not strategy.sparse
@@ -63,20 +65,23 @@ def with_buckets_for(way: str, plan: Plan, variables) -> Plan:
 
 
 def listed(names, most: int = 8) -> str:
-    """Return names for a message: the first few, each cut short, and how many more there are. Local."""
+    """Return names as text for a message: the first ones, shortened, and the number of the others. Local."""
     names = list(names)
     said = [name if len(name) <= 60 else f"{name[:57]}..." for name in names[:most]]
     return ", ".join([*said, *([f"and {len(names) - most} more"] if len(names) > most else [])])
 
 
 def with_buckets(plan: Plan, variables, largest: int | None = None) -> Plan:
-    """Return the plan with buckets in backward order; as it is if it has any. Local.
+    """Return the plan with buckets in backward order. A plan that has buckets is not changed. Local.
 
-    Dense variables fill a bucket of their strategy up to ``largest`` bytes, None: BUCKET. Sparse ones go together if
-    they are neighbours with as many rows: a weight and its bias, say, are asked for the same rows.
+    Dense variables of a strategy share a bucket of up to ``largest`` bytes (None: BUCKET). Sparse variables share one
+    if
+    they are neighbours with equally many rows, as a weight and its bias: then the same rows of both are needed.
 
-    Rows are pulled in as many rounds as a rank has microbatches, so that the first need not wait for the others'. With
-    local aggregation they are pulled in one: else a row that two ranks of a machine need could cross in two rounds.
+    Rows are pulled in a round for each microbatch of a rank, so that the first need not wait for the rows of the
+    others.
+    With local aggregation there is one round. Otherwise a row that two ranks of a machine need could be sent to it
+    twice.
     """
     if plan.buckets:
         return plan

@@ -1,10 +1,10 @@
-"""Which slot each transfer of a plan would have in a tensor channel: static, bounded or dynamic, as plain data.
+"""The slot that each transfer of a plan would have in a tensor channel: static, bounded or dynamic, as plain data.
 
-    static    the plan fixes the shape: the reader allocates the slot once                          n + 8 + 8 bytes
-    bounded   at most so many rows, and few: a slot for the most, and how many there are            n + 8 + 8 + 8
-    dynamic   more might come than is worth a slot: dtype and shape first, then the reader fetches  n + m + 8, m = 40
+    static    the plan fixes the shape: the reader allocates the slot once                        n + 8 + 8 bytes
+    bounded   few rows at most: a slot for the most, and the number of rows                       n + 8 + 8 + 8
+    dynamic   too many rows for a slot: dtype and shape come first, then the reader fetches rows  n + m + 8, m = 40
 
-A slot is that of what one rank sends another of a variable in a phase of a step. Plainly: ``refimpl.plain.channel``.
+Each (phase, variable, writer, reader) has a slot. The plain version: ``refimpl.plain.channel``.
 """
 
 from collections import defaultdict
@@ -18,16 +18,16 @@ from refimpl.plan.plan import Plan
 from refimpl.plan.predict import Predictor
 
 BOUND = 1 << 20
-"""Bytes that a slot for rows may hold at most. Each pair of ranks needs one for each variable and phase."""
+"""The largest number of bytes in a slot for rows. Each pair of ranks needs one for each variable and phase."""
 BESIDE = {"static": 16, "bounded": 24, "dynamic": 48}
-"""Form -> bytes beside the tensor: signal, credit; a length; or 24 + 8 · 2 that describe a matrix, and a signal."""
+"""Form -> bytes beside the tensor. static: signal and credit; bounded: also a length; dynamic: also dtype and shape."""
 
 
 class SlotTransfer(NamedTuple):
-    """What rank ``writer`` sends rank ``reader`` of a variable in a phase of a step.
+    """What rank ``writer`` sends to rank ``reader`` of a variable in a phase of a step.
 
-    form: of BESIDE.  capacity: the most that may come.  nbytes: with what is beside it, the mean over sampled steps.
-    seconds: predicted, as if nothing else were on its way.
+    form: a key of BESIDE.  capacity: the most bytes.  nbytes: the mean over the sampled steps, with those of BESIDE.
+    seconds: predicted for this transfer alone.
     """
 
     variable: str
@@ -60,7 +60,7 @@ def transfers_of(plan: Plan, predictor: Predictor) -> list[SlotTransfer]:
 
 
 def _everything(plan, sparse):
-    """Return what is pulled and pushed, by rank, if each rank touches every row."""
+    """Return what each rank would pull and push if it touched every row."""
     nodes = [len(cover(leaves_of(rank, plan.ranks, plan.microbatches))) for rank in range(plan.ranks)]
     rows = {v.name: np.arange(v.shape[0]) for v in sparse}
     return ({name: [ids] * plan.ranks for name, ids in rows.items()},
@@ -78,7 +78,7 @@ def _transfer(plan, network, key, writer, reader, capacity, payload):
 
 
 def rows_of_table(transfers: list[SlotTransfer]) -> list[tuple]:
-    """Return (variable, phase, kind, form, slots, largest slot, bytes of all, longest seconds) of a table. Local."""
+    """Return a table's rows: (variable, phase, kind, form, slots, largest slot, all bytes, longest seconds). Local."""
     groups = defaultdict(list)
     for one in transfers:
         groups[one.variable, one.phase, one.kind, one.form].append(one)

@@ -1,14 +1,12 @@
-"""``--architecture auto``: each variable gets the strategy that adds least to the predicted step, the others given.
+"""``--architecture auto``: gives each variable the strategy with which the predicted step is shortest.
 
-    1. predict the step under allreduce (sparse rows gathered, or sent whole), ps and hybrid; begin with the fastest
-    2. give a variable another strategy wherever that makes the predicted step at least a twentieth shorter, until no
-       such change is left: predictions are not finer, and a strategy for one small variable alone costs messages of
-       its own
-    3. where several codecs are allowed, take the one that makes the predicted step shortest, by at least a twentieth;
-       then do 2 again, with these codecs
+    1. Predict the step under hybrid, ps and allreduce (sparse rows by allgather, or sent whole). Begin with the best.
+    2. Give a variable another strategy if this makes the predicted step at least a twentieth shorter, until no such
+       change is left. Smaller gains are below the accuracy of predictions.
+    3. If several codecs are allowed, take the best one if it makes the step at least a twentieth shorter. Repeat 2.
 
-So no architecture is predicted to be faster than auto. A sparse variable whose α is high comes to be sent whole: what
-the server moves grows with α, what the allreduce moves does not. Deterministic: one sample and network, one plan.
+So no architecture is predicted to be faster than auto. A sparse variable with a high α is sent whole: the bytes of the
+server grow with α, those of an allreduce do not. The same sample and network always give the same plan.
 """
 
 from dataclasses import dataclass, field, replace
@@ -34,17 +32,19 @@ from refimpl.transport.machines import Machines
 BEGINNINGS = {"hybrid": ARCHITECTURES["hybrid"], "allreduce": ARCHITECTURES["allreduce"],
               "allreduce, sparse as dense": (ARCHITECTURES["allreduce"][0], AS_DENSE["allreduce"]),
               "ps": ARCHITECTURES["ps"]}
-"""What the predicted step is compared with, the first of equals taken: name -> (strategy of dense, of sparse)."""
+"""Architectures to compare: name -> (strategy of dense variables, of sparse ones). Of equals the first is taken."""
 
-GAIN = 0.05  # a part of the step's time: a change for less is more often measured slower than faster
-ROUNDING = 1e-9  # a part of the step's time: less is no difference
+GAIN = 0.05  # relative to the step: changes with a smaller gain were more often slower than faster
+ROUNDING = 1e-9  # relative to the step: smaller differences count as 0
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One strategy for a variable. alone: predicted seconds of it by itself.  step: of all, the others as planned.
+    """One strategy for a variable. alone: predicted seconds of this variable's exchange alone.
 
-    card_bytes: of a step through the card that has most of them, in and out (between ranks, on one machine).
+    step: predicted seconds of all exchanges, the others as planned.  card_bytes: bytes of this variable in and out of
+    the
+    busiest card in a step; on one machine, bytes between its ranks.
     """
 
     alone: float
@@ -54,9 +54,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Forecast:
-    """A variable, its strategy, and what each candidate would cost. alpha: of a worker; alpha_machine: of a machine.
+    """A variable, its strategy, and the cost of each candidate. alpha: α of a worker.  alpha_machine: α' of a machine.
 
-    crossing: the α at which the server would take as long as sending it whole, each by itself; None: dense, or never.
+    crossing: the α above which sending this variable whole is faster than the server; None: it is dense, or there is
+    none.
     """
 
     variable: str
@@ -72,10 +73,11 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A plan, what it was chosen from, and the predicted seconds of the exchanges of a step under each architecture.
+    """A plan, and the numbers from which it was chosen. totals: predicted seconds of a step, by architecture.
 
-    busiest: bytes that the busiest owner serves, over the owners' mean.  predictor: which predicted it.
-    layers, batch: of a model that says its layers, these, and the examples of a step (``plan.layers``).
+    busiest: bytes that the busiest owner serves / the mean over the owners.  predictor: the ``Predictor`` that was
+    used.
+    layers, batch: the layers of a model that has a list of them, and the examples of a step (``plan.layers``).
     """
 
     plan: Plan
@@ -92,11 +94,11 @@ class Chosen:
 def choose_plan(variables, sample: Sample, network: Network, microbatches: int, *, architecture: str = "auto",
                 allreduce: str = "auto", sparse_as_dense: bool = False, shard_optimizer: bool = False,
                 whole: bool = False, balance: str = "bytes", **placing) -> Chosen:
-    """Return the plan with the least predicted seconds a step, and all that it was chosen from. Local.
+    """Return the plan with the fewest predicted seconds in a step, and the numbers from which it was chosen. Local.
 
-    architecture: another than auto is not chosen, only forecast.  balance: see ``Options``.
-    whole: whether tables whose α is near 1 go whole under "hybrid", see ``with_whole``.
-    placing: partitions, scheme, local_aggregation, ... of ``make_plan``.  Its codec may allow several: bf16/integers:8.
+    architecture: if it is not auto, its plan is only predicted, not chosen.  balance: see ``Options``.
+    whole: whether tables with an α near 1 are sent whole under "hybrid", see ``with_whole``.
+    placing: further arguments of ``make_plan``. Its codec may allow several, as "bf16/integers:8".
     Raises ValueError as ``make_plan`` does, or if variables of several dtypes would share an arena.
     """
     variables, allowed = list(variables), codecs_to_choose(placing.get("codec") or {})
@@ -133,7 +135,7 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
 
 
 class Trials:
-    """Plans that give each variable a strategy, and their predicted seconds. making: what else ``make_plan`` takes."""
+    """Plans that give each variable a strategy, and their predicted seconds. making: arguments of ``make_plan``."""
 
     def __init__(self, variables, predictor: Predictor, making: dict):
         self.variables, self.predictor, self.making = variables, predictor, making
@@ -144,7 +146,7 @@ class Trials:
         return make_plan(self.variables, "auto", strategies=strategies, **self.making)
 
     def seconds(self, strategies: dict[str, str]) -> float:
-        """Return the predicted seconds of its exchanges."""
+        """Return the predicted seconds of the exchanges of such a plan."""
         key = tuple(strategies[v.name] for v in self.variables)
         if key not in self.known:
             self.known[key] = self.predictor.seconds(self.plan(strategies))
@@ -152,7 +154,7 @@ class Trials:
 
 
 def _improve(variables, trial, chosen):
-    """Return the strategies from which no single change makes the predicted step shorter by GAIN."""
+    """Return strategies of which no single change makes the predicted step shorter by the part GAIN."""
     seconds, changed = trial.seconds(chosen), True
     while changed:
         changed = False
@@ -165,7 +167,7 @@ def _improve(variables, trial, chosen):
 
 
 def _with_codecs(trial: "Trials", chosen, allowed: dict[str, list[str]]) -> "Trials":
-    """Return the trials with one of the allowed codecs for each, if that makes the predicted step shorter by GAIN."""
+    """Return the trials with the best allowed codec for each entry, if it makes the predicted step shorter by GAIN."""
     for which, codecs in allowed.items():
         tried = {codec: Trials(trial.variables, trial.predictor, trial.making | {
             "codec": trial.making["codec"] | {which: codec}}) for codec in codecs}
@@ -176,7 +178,7 @@ def _with_codecs(trial: "Trials", chosen, allowed: dict[str, list[str]]) -> "Tri
 
 
 def _algorithm(variables, allreduce, network, microbatches):
-    """Return the algorithm: as named, or what is predicted fastest for all dense variables (else for all)."""
+    """Return the named algorithm. For "auto": the one that is predicted fastest for the dense variables, or for all."""
     layout = Layout.of([v for v in variables if not v.sparse] or variables)
     if allreduce.startswith(AUTO_ON):
         raise ValueError(f"--allreduce {allreduce} is chosen by train where the architecture is named (--architecture "
@@ -190,7 +192,8 @@ def _algorithm(variables, allreduce, network, microbatches):
 def _forecast(variable, chosen, trial, predictor, sample, reason) -> Forecast:
     """Return the forecast of a variable. reason: why it has its strategy; None: see ``_reason``.
 
-    crossing = α (T' - t) / (T - t): T of the server, T' sent whole, t what the server takes for no bytes at all.
+    crossing = α (T' - t) / (T - t): T of the server, T' of sending it whole, t of the server's messages without any
+    bytes.
     """
     candidates = {}
     for name in dict.fromkeys([*names_of(variable.sparse, automatic=True), chosen[variable.name]]):
@@ -212,7 +215,7 @@ def _forecast(variable, chosen, trial, predictor, sample, reason) -> Forecast:
 
 
 def _reason(found: Forecast) -> str:
-    """Return why a variable has its strategy: what the next best would add to the step, and on which side α lies."""
+    """Return why a variable has its strategy: the seconds that the next best one would add, and the crossing α."""
     own = found.candidates[found.strategy].step
     more, name = min((other.step - own, name) for name, other in found.candidates.items() if name != found.strategy)
     if abs(more) <= ROUNDING * own:
@@ -226,9 +229,9 @@ def _reason(found: Forecast) -> str:
 
 
 def busiest_shares(variables, sample: Sample, machines: Machines, counts, scheme: str = "interleaved") -> dict:
-    """Return P -> the part of all served bytes that the busiest rank serves, under hybrid, for each P of counts. Local.
+    """Return P -> the busiest rank's part of all served bytes under hybrid, for each P in counts. Local.
 
-    sample: rows that a training touches (``take_sample``). At least 1/N, for N ranks; 1 where one has everything.
+    sample: rows that a training touches (``take_sample``). The part is between 1 / N and 1, for N ranks.
     """
     pulls, ranks = sample.pulls_per_step(machines), sum(map(len, machines))
     shares = {}

@@ -1,4 +1,4 @@
-"""Which codec each variable has: as somebody asked for, by kind or by name; and where codecs do not fit."""
+"""The codec of each variable, as the user asked by kind or by name; and the checks whether codecs fit."""
 
 import numpy as np
 
@@ -8,14 +8,15 @@ from refimpl.plan.buckets import listed
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 
 KINDS = {"dense": False, "sparse": True}
-"""What stands for all variables of a kind -> whether these are sparse. It leaves out statistics, which are no
-gradients, and variables that a codec would not make smaller (``Codec.fits``)."""
+"""Word for all variables of a kind -> whether these are sparse. It leaves out statistics, which have no gradients, and
+variables that a codec would not make smaller.
+"""
 
 
 def codecs_allowed(asked: dict[str, str]) -> dict[str, list[str]]:
-    """Return which -> the codecs that it names, for all: one, or several among which auto chooses, "bf16/integers:8".
+    """Return kind or variable -> list of codecs. Several, as in "bf16/integers:8", are those among which auto chooses.
 
-    Local. Raises ValueError for a codec that there is not.
+    Local. Raises ValueError for an unknown codec.
     """
     allowed = {which: text.split("/") for which, text in asked.items()}
     for codec in (codec for some in allowed.values() for codec in some):
@@ -24,14 +25,14 @@ def codecs_allowed(asked: dict[str, str]) -> dict[str, list[str]]:
 
 
 def codecs_to_choose(asked: dict[str, str]) -> dict[str, list[str]]:
-    """Return ``codecs_allowed`` of those that name several. Local. Raises as that."""
+    """Return the entries of ``codecs_allowed`` with several codecs. Local. Raises the same errors."""
     return {which: some for which, some in codecs_allowed(asked).items() if len(some) > 1}
 
 
 def codecs_of(variables, asked: dict[str, str]) -> dict[str, str]:
-    """Return variable -> its codec, for all. asked: KINDS' word or variable -> codec; a name goes before a kind. Local.
+    """Return variable -> its codec. asked: kind or variable -> codec; an entry of the variable itself wins. Local.
 
-    Raises ValueError for a name that no variable has, or a kind of which there is none.
+    Raises ValueError for a name that is no variable, or a kind of which the model has none.
     """
     names = [v.name for v in variables]
     for word in asked:
@@ -44,14 +45,15 @@ def codecs_of(variables, asked: dict[str, str]) -> dict[str, str]:
 
 
 def encoded(plan: Plan) -> dict[str, str]:
-    """Return variable -> codec of those that a plan encodes. Local."""
+    """Return variable -> codec, for the variables that a plan encodes. Local."""
     return {name: strategy.codec for name, strategy in plan.strategies.items() if strategy.codec != IDENTITY}
 
 
 def check_codecs(plan: Plan, variables, device: str = "cpu", optimizer: str = "sgd", clip_norm=None):
-    """Raise ValueError, with what fits, unless a training can follow the plan's codecs. Local.
+    """Raise ValueError, with a remedy, unless a training can follow the plan's codecs. Local.
 
-    device: the kind where ranks compute.  optimizer: its name.  clip_norm: of the sum, None: it is not clipped.
+    device: the kind of device on which ranks compute.  optimizer: its name.  clip_norm: None if gradients are not
+    clipped.
     """
     for v in (v for v in variables if v.name in encoded(plan)):
         strategy = plan.strategies[v.name]
@@ -80,12 +82,12 @@ def check_codecs(plan: Plan, variables, device: str = "cpu", optimizer: str = "s
 
 
 def _sums(strategy, variable) -> bool:
-    """Return whether some of a variable is summed by the plan's allreduce."""
+    """Return whether the plan's allreduce sums a part of a variable."""
     return any(phase == "allreduce" for _, part in strategy.parts(variable) for phase, _ in part.keys)
 
 
 def scale_bytes(placed: list, ranks: int) -> dict:
-    """Return the bytes by which ranks agree on the scale of variables exchanged together: 4 each. Local.
+    """Return the bytes with which ranks agree on the scales of variables exchanged together: 4 for each. Local.
 
     placed: (variable, strategy) of each.
     """

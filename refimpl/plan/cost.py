@@ -1,6 +1,6 @@
-"""Equals plain/cost_table.py: the exact bytes of a step, as the ledger must show them (I2), for any rows and any plan.
+"""Equals plain/cost_table.py, for any rows and any plan: the exact bytes of a step, as the ledger counts them (I2).
 
-Every strategy says what its variables send from rank to rank; here that is put together, by rank or by machine.
+Each strategy gives the bytes of its variables from rank to rank. Here they are added up, by rank or by machine.
 """
 
 from itertools import groupby
@@ -16,18 +16,18 @@ from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.plan import Plan
 from refimpl.transport.machines import machine_of
 
-INDEX = 8  # bytes of a row number, of a count
-SAID = 5  # counts that ranks add up beside the sums of loss and norm
+INDEX = 8  # bytes of a row number or a count
+SAID = 5  # counts that ranks add up with loss and norm
 INSIDE = ("gather", "scatter", "aggregate")
 """The phases of local aggregation, within a machine."""
 
 
 def bytes_between(plan: Plan, variables, pulled, pushed, examples=()) -> dict:
-    """Return {(phase, variable, kind): B} of one step, B[i, j] the bytes that rank i sends rank j: (N, N) int64. Local.
+    """Return {(phase, variable, kind): B} of one step; B[i, j]: bytes that rank i sends to rank j, (N, N) int64. Local.
 
-    pulled[name][r]: row numbers that rank r needs.  pushed[name][r]: for each of its tree nodes, the rows that the
-    node's gradient touches. (All ranks' sets: this is for tests, plans and simulations.)
-    examples: how many each microbatch has; asked for where the plan cuts layers over a mesh.
+    pulled[name][r]: row numbers that rank r needs.  pushed[name][r]: for each tree node of rank r, the rows that its
+    gradient touches. Both are of all ranks, for tests, plans and simulations.
+    examples: the number of examples in each microbatch; needed if the plan has a mesh.
     """
     def touched(variable):
         return (cut_lists(variable, pulled.get(variable.name, ())),
@@ -45,9 +45,10 @@ def bytes_between(plan: Plan, variables, pulled, pushed, examples=()) -> dict:
 
 
 def together(plan: Plan, variables) -> list[tuple[type, list]]:
-    """Return (strategy's class, [(variable, strategy)]) of what variables are worth that are exchanged together. Local.
+    """Return [(strategy class, [(variable, strategy)])]: the variables that are exchanged together. Local.
 
-    A variable that is two in one (hot rows) is here as both. Those of one pair have one codec.
+    A variable with two strategies (hot rows) is here as two parts. Variables that are exchanged together have one
+    codec.
     """
     def kind_of(part):
         return type(part[1]), part[1].codec
@@ -59,20 +60,20 @@ def together(plan: Plan, variables) -> list[tuple[type, list]]:
 
 
 def norm(plan: Plan) -> dict:
-    """Return the bytes of the exact sums of loss and norm, and of SAID counts beside them, n = 8 (2 · 67 + 5) each.
+    """Return the bytes of the exact sums of loss and norm, and of SAID counts: 8 (2 · 67 + 5) in each message.
 
-    To a machine's first rank, between these, and back.
+    Each rank sends them to the first rank of its machine, first ranks to each other, and they send the sums back.
     """
     return _totals(plan, 2 * DIGITS + SAID)
 
 
 def layer_norms(plan: Plan, variables) -> dict:
-    """Return the bytes that LARS and LAMB add: two exact sums of each variable with weight decay, and a flag. Local."""
+    """Return the bytes that LARS and LAMB add: two exact sums for each variable with weight decay, a flag. Local."""
     return _totals(plan, 2 * DIGITS * sum(v.decays and not v.statistic for v in variables) + 1)
 
 
 def metrics(plan: Plan, names) -> dict:
-    """Return the bytes that metrics of these names add: an exact sum of each. Local."""
+    """Return the bytes that metrics of these names add: an exact sum for each. Local."""
     return _totals(plan, DIGITS * len(names), "metrics")
 
 
@@ -86,7 +87,7 @@ def _totals(plan: Plan, numbers: int, phase="norm") -> dict:
 
 
 def ledger_keys(plan: Plan, variables, names=()) -> list[tuple[str, str, str]]:
-    """Return every (phase, variable, kind) that a step's ledger may hold, in one order on all ranks. Local.
+    """Return every (phase, variable, kind) that a step's ledger may contain, in the same order on all ranks. Local.
 
     names: of the model's metrics.
     """
@@ -104,8 +105,8 @@ def predict_step(plan: Plan, variables, pulled, pushed, rank: int | list[int], c
                  examples=()) -> dict:
     """Return {(phase, variable, kind): (sent, received)} in bytes of one step, without zero entries. Local.
 
-    pulled, pushed, examples: see ``bytes_between``.  rank: on which, or on which of them together.
-    crossing: only what goes to, and comes from, other machines.
+    pulled, pushed, examples: see ``bytes_between``.  rank: a rank, or several, whose bytes are added up.
+    crossing: count only bytes between different machines.
     """
     machine = machine_numbers(plan)
     counted = machine[:, None] != machine if crossing else True
@@ -116,7 +117,7 @@ def predict_step(plan: Plan, variables, pulled, pushed, rank: int | list[int], c
 
 
 def predict_crossing(plan: Plan, variables, pulled, pushed, machine: int, examples=()) -> dict:
-    """Return {(phase, variable, kind): (sent, received)} in bytes that leave and reach a machine in a step. Local."""
+    """Return {(phase, variable, kind): (sent, received)}: bytes that leave and enter a machine in a step. Local."""
     return predict_step(plan, variables, pulled, pushed, list(plan.on_machines[machine]), True, examples)
 
 

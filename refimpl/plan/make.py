@@ -1,4 +1,4 @@
-"""From an architecture to a plan: which strategy each variable gets, and who owns what."""
+"""Make the plan of an architecture: the strategy of each variable, and the owners."""
 
 from dataclasses import replace
 
@@ -18,10 +18,10 @@ ARCHITECTURES = {
 """Architecture -> (strategy of dense variables, of sparse variables)."""
 
 AS_DENSE = {"allreduce": "as-dense"}
-"""Architecture -> the strategy of sparse variables with ``--sparse-as-dense``; the others know none."""
+"""Architecture -> the strategy of sparse variables with ``--sparse-as-dense``; the others refuse the option."""
 
 SHARDED = {"allreduce": "reduce-scatter", "hybrid": "reduce-scatter"}
-"""Architecture -> the strategy of dense variables with ``--shard-optimizer``; the others know none."""
+"""Architecture -> the strategy of dense variables with ``--shard-optimizer``; the others refuse the option."""
 
 
 def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, allreduce: str = "auto",
@@ -31,14 +31,14 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
               codec: dict[str, str] | None = None) -> Plan:
     """Return the plan of an architecture. partitions: P of each sparse variable; None: one for each rank. Local.
 
-    sparse_as_dense, shard_optimizer: other strategies than the architecture's, of AS_DENSE and SHARDED.
-    machines: the ranks of each machine; None: all on one.
-    strategies: variable -> the name of its strategy: what architecture "auto" chose, which has no other.
+    sparse_as_dense, shard_optimizer: use the strategies of AS_DENSE and SHARDED.
+    machines: the ranks of each machine; None: all ranks are on one.
+    strategies: variable -> name of its strategy, as architecture "auto" has chosen them.
     popularity: sparse variable -> (rows,), how often each row is pulled in a step: see ``by_popularity``.
-    codec: how gradients are encoded, by kind or variable, see ``codecs_of``; None: none is.
+    codec: kind or variable -> how gradients are encoded, see ``codecs_of``; None: they are not.
 
-    What is owned goes whole, or in partitions, to the ranks with the fewest bytes so far, in the model's order
-    (docs/paper.md, Mechanisms). Raises ValueError for an unknown architecture or a combination that means nothing.
+    Each owned variable or partition goes to the rank that owns the fewest bytes so far, in the model's order
+    (docs/paper.md, Mechanisms). Raises ValueError for an unknown architecture, or options that do not go together.
     """
     _check_variables(variables)
     if (names := strategies) is None:
@@ -53,16 +53,16 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
 
 
 def encoded_by(codec: str, strategy: Strategy) -> Strategy:
-    """Return the strategy with this codec. Some codecs fit dense variables only by a strategy of their own. Local."""
+    """Return the strategy with this codec. Some codecs need a strategy of their own for dense variables. Local."""
     if (only := codec_of(codec).strategy) and not strategy.sparse:
         return strategy_of(only, False)(codec=codec)
     return replace(strategy, codec=codec)
 
 
 def place(variables, chosen: dict[str, type[Strategy]], ranks: int, partitions: int | None, scheme: str) -> dict:
-    """Return variable -> strategy, owners and all. chosen: variable -> class. Local.
+    """Return variable -> strategy with its owners. chosen: variable -> class. Local.
 
-    Raises ValueError for more partitions than the largest partitioned variable has rows: the rest would be empty.
+    Raises ValueError if there are more partitions than the largest partitioned variable has rows: some would be empty.
     """
     most = max((v.shape[0] for v in variables if chosen[v.name].partitioned), default=0)
     if partitions is not None and partitions > most > 0:
@@ -73,7 +73,7 @@ def place(variables, chosen: dict[str, type[Strategy]], ranks: int, partitions: 
 
 
 def with_partitions(plan: Plan, variables, partitions: int) -> Plan:
-    """Return the plan with P partitions of each variable that has any, dealt as ``make_plan`` does. Local."""
+    """Return the plan with P partitions of each partitioned variable; owners as in ``make_plan``. Local."""
     dealt = place(variables, {name: type(strategy) for name, strategy in plan.strategies.items()}, plan.ranks,
                   partitions, "contiguous")
     return plan.replaced({v.name: plan.strategies[v.name].with_owners(dealt[v.name].owners)
@@ -81,7 +81,7 @@ def with_partitions(plan: Plan, variables, partitions: int) -> Plan:
 
 
 def summed_by(variables, architecture: str, sparse_as_dense: bool, shard_optimizer: bool) -> Layout | None:
-    """Return the layout of all that an architecture sums by allreduce; None if nothing. Local. Raises as make_plan."""
+    """Return the layout of what an architecture sums by allreduce, or None. Local. Raises as ``make_plan``."""
     if architecture not in ARCHITECTURES:
         return None
     names = _names(variables, architecture, sparse_as_dense, shard_optimizer)
@@ -97,7 +97,7 @@ def check_sharded(architecture: str):
 
 
 def _names(variables, architecture, sparse_as_dense, shard_optimizer) -> dict[str, str]:
-    """Return variable -> strategy's name under an architecture. Raises ValueError for one that means nothing."""
+    """Return variable -> strategy's name under an architecture. Raises ValueError for options that do not fit it."""
     if architecture not in ARCHITECTURES:
         raise ValueError(f"no architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}")
     dense, sparse = ARCHITECTURES[architecture]
@@ -112,7 +112,7 @@ def _names(variables, architecture, sparse_as_dense, shard_optimizer) -> dict[st
 
 
 def _check_variables(variables):
-    """Raise ValueError for variables that cannot be told apart, or that no strategy could carry."""
+    """Raise ValueError for two variables of one name, or a variable that no strategy supports."""
     names = [v.name for v in variables]
     for v in variables:
         if names.count(v.name) > 1:

@@ -1,7 +1,7 @@
-"""The mesh: N = G x K ranks, in G groups of K neighbours. Member k of each group has a cut layer's k-th part.
+"""The mesh: N = G x K ranks, in G groups of K neighbours. Member k of each group keeps part k of each cut layer.
 
     2 x 2      member 0   member 1
-    group 0     rank 0     rank 1      a group holds the whole layer
+    group 0     rank 0     rank 1      a group has the whole layer
     group 1     rank 2     rank 3
                 holders of one part
 """
@@ -15,7 +15,7 @@ from refimpl.plan.strategy import strategy_of
 
 
 class Mesh(NamedTuple):
-    """data: G, how many groups.  model: K, how many ranks in each."""
+    """data: G, the number of groups.  model: K, the number of ranks in each."""
 
     data: int
     model: int
@@ -35,20 +35,21 @@ class Mesh(NamedTuple):
         return f"{self.data}x{self.model}"
 
     def rounds(self, microbatches: int) -> int:
-        """Return in how many rounds a group takes V microbatches, as many of every rank in each. Local.
+        """Return the number of rounds in which a group takes V microbatches, equally many of each rank. Local.
 
-        K where K divides V / N (SplitBrain); fewer microbatches, of more examples each, need fewer rounds: products
-        have more rows then, and members meet less often. No bit depends on it.
+        It is K if K divides V / N (SplitBrain). Fewer microbatches need fewer rounds: then products have more rows, and
+        members
+        exchange less often. The bits do not depend on it.
         """
         return math.gcd(microbatches // self.size, self.model)
 
     @property
     def size(self) -> int:
-        """N."""
+        """N, the number of ranks."""
         return self.data * self.model
 
     def member(self, rank: int) -> int:
-        """Return which part of a cut layer a rank holds. Local."""
+        """Return the number of the part of a cut layer that a rank keeps. Local."""
         return rank % self.model
 
     def group(self, rank: int) -> range:
@@ -57,14 +58,14 @@ class Mesh(NamedTuple):
         return range(first, first + self.model)
 
     def holders(self, rank: int) -> range:
-        """Return the ranks that hold the same part as a rank. Local."""
+        """Return the ranks that keep the same part as this rank. Local."""
         return range(rank % self.model, self.size, self.model)
 
 
 def with_mesh(plan, variables, text: str | None):
-    """Return the plan on a mesh, "2x2": what has blocks enough is cut into columns. None: as it is. Local.
+    """Return the plan on a mesh, such as "2x2": layers with enough column blocks are cut. None: the plan itself. Local.
 
-    Raises ValueError, with the choices that work, for a mesh that ranks, blocks or microbatches cannot have.
+    Raises ValueError, with possible meshes, if ranks, blocks or microbatches do not fit.
     """
     if text is None:
         return plan
@@ -87,9 +88,9 @@ def with_mesh(plan, variables, text: str | None):
 
 
 def check_mesh(plan, variables):
-    """Return the plan if its mesh and its placements agree, and a training can follow it. Local.
+    """Return the plan if its mesh and placements fit, and a training can follow it. Local.
 
-    Raises ValueError, with the choices that work.
+    Raises ValueError, with possible choices.
     """
     cut, mesh = cut_of(plan, variables), plan.on_mesh
     if mesh.size != plan.ranks or min(mesh) < 1:
@@ -115,12 +116,12 @@ def check_mesh(plan, variables):
 
 
 def nearest(count: int, unit: int) -> list[int]:
-    """Return the multiples of ``unit`` next to a count, above 0, rising. Local."""
+    """Return the nearest positive multiples of ``unit`` below and above a count, rising. Local."""
     return sorted({max(1, count // unit) * unit, -(-count // unit) * unit})
 
 
 def _check_chain(cut):
-    """Raise ValueError unless the cut variables are weights, each with its bias, of layers that follow each other."""
+    """Raise ValueError unless the cut variables are weights and biases of layers that follow each other."""
     weights, names = layers_of(cut), {v.name for v in cut}
     for v in cut:
         layer, _, what = v.name.rpartition(".")
@@ -135,7 +136,7 @@ def _check_chain(cut):
 
 
 def cut_of(plan, variables) -> list:
-    """Return the variables of which the members of a group keep a part each, in the model's order. Local."""
+    """Return the variables of which each member of a group keeps a part, in the model's order. Local."""
     return [v for v in variables if plan.strategies[v.name].in_groups]
 
 

@@ -1,4 +1,4 @@
-"""The plan: a strategy for each variable, and what they share. Plain data that can be printed, compared and saved."""
+"""The plan: a strategy for each variable, and what they share. Plain data: it can be printed, compared and saved."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ SYNCHRONOUS = "synchronous"
 
 
 class _Kind(Struct):
-    """What says which strategy's fields a placement has."""
+    """The fields that decide which strategy class a placement in a file has."""
 
     variable: str
     sparse: bool
@@ -28,7 +28,7 @@ class _Kind(Struct):
 
 @dataclass(frozen=True)
 class Placement:
-    """A variable, by its name, and the strategy by which it is kept, exchanged and paid for."""
+    """The name of a variable, and its strategy: how it is kept and exchanged, and what this costs."""
 
     variable: str
     strategy: Strategy
@@ -44,7 +44,7 @@ class Placement:
 
     @classmethod
     def from_json(cls, data: dict, at: str = "$") -> "Placement":
-        """Read what ``to_json`` wrote. at: its place in the file, for errors. Raises ValueError for unknown fields."""
+        """Return the placement that ``to_json`` wrote. at: its place in the file, for errors. Raises ValueError."""
         kind = shaped(data, _Kind, at)
         said = {name: value for name, value in data.items() if name not in _Kind.__annotations__}
         try:
@@ -55,16 +55,18 @@ class Placement:
 
 @dataclass(frozen=True)
 class Plan:
-    """A placement for every variable. Every rank derives the same plan, and checks that it did.
+    """A placement for every variable. Every rank derives the same plan, and the ranks check this.
 
     allreduce: algorithm of all allreduces.  machines: the ranks of each machine.
-    local_aggregation: a machine's ranks deal with the server together.
-    buckets: variables that are exchanged together, each of one strategy, in the order in which their exchange begins;
-    empty: one bucket for each strategy.
-    pull_rounds: in how many rounds a step's rows are pulled: a rank's i-th microbatch asks in round min(i, rounds - 1)
-    for those rows that none before it has.
-    mesh: (G, K), G groups of K ranks that share the variables whose strategy is columns; (): none do.
-    consistency: how old the values may be that a worker computes with, of ``refimpl.training.consistency``.
+    local_aggregation: whether the ranks of a machine merge their pulls and pushes.
+    buckets: variables that are exchanged together, in the order in which their exchanges begin; all variables of a
+    bucket
+    have one strategy. Empty: one bucket for each strategy.
+    pull_rounds: the number of rounds in which a step's rows are pulled. A rank's i-th microbatch pulls in round
+    min(i, rounds - 1) the rows that no earlier round has pulled.
+    mesh: (G, K): G groups of K ranks, each of which keeps a part of the variables with the strategy columns; (): no
+    mesh.
+    consistency: how old the values may be with which a worker computes, see ``refimpl.training.consistency``.
     """
 
     architecture: str
@@ -86,22 +88,22 @@ class Plan:
 
     @property
     def on_machines(self) -> Machines:
-        """The ranks of each machine; all on one where the plan does not say."""
+        """The ranks of each machine; if the plan names no machines, all ranks are on one."""
         return self.machines or (tuple(range(self.ranks)),)
 
     @property
     def on_mesh(self) -> Mesh:
-        """The mesh; without one, every rank is a group. ValueError for a plan that says something else."""
+        """The mesh; without one, every rank is a group. Raises ValueError for an invalid mesh in the plan."""
         if len(self.mesh) not in (0, 2):
             raise ValueError(f"plan: the mesh is {list(self.mesh)}: give two numbers, groups and ranks in each")
         return Mesh(*self.mesh) if self.mesh else Mesh(self.ranks, 1)
 
     def aggregators(self) -> Aggregators | None:
-        """Return the aggregator of each rank; None where each rank talks to the server itself. Local."""
+        """Return the aggregator of each rank; None if each rank sends to the owners itself. Local."""
         return Aggregators.of(self.on_machines) if self.local_aggregation else None
 
     def clients(self) -> Clients:
-        """Return which ranks deal with which owners. Local."""
+        """Return the ranks that send pulls and pushes to the owners. Local."""
         aggregators = self.aggregators()
         return (aggregators.clients(self.microbatches) if aggregators is not None
                 else Clients.every_rank(self.ranks, self.microbatches))
@@ -112,11 +114,11 @@ class Plan:
         return {p.variable: p.strategy for p in self.placements}
 
     def partitioning(self, variable) -> Partitioning:
-        """Return the partitions of a variable whose strategy has any. Local."""
+        """Return the partitions of a variable. Local."""
         return self.strategies[variable.name].partitioning(variable, self.ranks)
 
     def partitioned(self, variables) -> list:
-        """Return the variables whose strategy has partitions, in the model's order. Local."""
+        """Return the variables that have partitions, in the model's order. Local."""
         return [v for v in variables if self.strategies[v.name].partitioned]
 
     def replaced(self, strategies: dict[str, Strategy]) -> "Plan":
@@ -131,7 +133,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, data: dict) -> "Plan":
-        """Read what ``to_json`` wrote. Raises ValueError naming what is missing, unknown or of another type."""
+        """Return the plan that ``to_json`` wrote. Raises ValueError, which names a missing, unknown or wrong field."""
         try:
             head = dict(shaped(data, dict[str, Any]))
             if (version := head.pop("format", None)) != PLAN_FORMAT:

@@ -1,16 +1,16 @@
-"""Predicted seconds of a plan's exchanges on a network, and what each variable adds to them.
+"""Predicts the seconds of a plan's exchanges on a network, and what each variable adds to them.
 
-    seconds of a step = sum over what travels together (each strategy) of
-        by allreduce   the schedule, simulated (collectives/simulation), + work
-        as messages    sum over its rounds (Traffic) of (latency + overhead x the busiest rank's messages
-                       + max over machines of bytes / bandwidth, out or in, through the card or in memory) + work
-                       (the server's row numbers, how many they are, and few rows: one message, one latency)
+    seconds of a step = sum over variables that are exchanged together (each strategy) of
+        allreduce   the simulated schedule (collectives/simulation) + work
+        messages    sum over the rounds (Traffic) of (latency + overhead x messages of the busiest rank
+                    + max over machines of bytes / bandwidth, out or in, of the card or of memory) + work
+                    (the server sends row numbers, their count and few rows in one message: one latency)
 
-    work = bytes that the busiest rank adds up and updates / the network's reduction speed
-    and for a codec: its effort x bytes of the busiest rank's microbatches' gradients / the reduction speed
+    work = bytes that the busiest rank adds up and updates / reduction speed of the network
+    codec: effort x bytes of the gradients of the busiest rank's microbatches / reduction speed
 
-The maximum over machines is what makes an owner's card a hot spot. Not in it: computation, what overlaps with it, and
-what is the same for every plan (loss, norm). Predictions compare strategies; they are not a step's time.
+Because of the maximum over machines, an owner with many bytes makes the step slow. Left out are computation, overlap,
+and messages that all plans have (loss, norm). So predictions compare strategies; they do not give the time of a step.
 """
 
 from dataclasses import dataclass
@@ -30,13 +30,14 @@ from refimpl.plan.plan import Plan
 from refimpl.plan.sample import Sample
 from refimpl.server.rounds import FIRST
 
-MOST_SEGMENTS = 16  # simulated of a vector: more change nothing but the time that it takes
+MOST_SEGMENTS = 16  # of a vector that are simulated: more take longer and change nothing
 
 
 class AllreduceTime:
-    """Seconds and bytes of a schedule on a network for any number of elements. Local.
+    """Predicted seconds and bytes of a schedule on a network, for any number of elements. Local.
 
-    Between powers of two the time is interpolated: then a search among plans simulates a dozen sizes, not thousands.
+    Only powers of two are simulated; between them the time is interpolated. So a search among plans needs few
+    simulations.
     """
 
     def __init__(self, algorithm: str, network: Network, microbatches: int, itemsize: int):
@@ -54,7 +55,7 @@ class AllreduceTime:
         return low + (high - low) * (elements - below) / below
 
     def card_bytes(self, elements: int) -> int:
-        """Return the bytes through the busiest machine's card, in and out; of memory where there is one machine."""
+        """Return the bytes that enter and leave the busiest machine's card; on one machine, those between ranks."""
         if len(self.network.machines) == 1:
             bounds = self.schedule.bounds(elements)
             return self.itemsize * sum(bounds[t.stop] - bounds[t.start]
@@ -70,13 +71,14 @@ class AllreduceTime:
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Bytes and messages of a step by round, (phase, kind): the control messages, row numbers or rows of one phase.
+    """Bytes and messages of a step, by round: (phase, kind). All messages of a phase and kind form a round.
 
-    It adds up over variables that travel together, but for messages: small arrays of a pair are one
-    (transport/packed.py), and of large ones the bytes count.
+    The traffic of variables that are exchanged together is added up, but not their messages: small arrays between two
+    ranks
+    share a message (transport/packed.py), and for large ones the bytes decide.
 
     moved: round -> (3, M) bytes that leave each machine's card, enter it, and go between ranks of the machine.
-    largest: round -> the most bytes from a rank to another.  messages: round -> (N,) that each rank sends or is sent.
+    largest: round -> the most bytes from one rank to another.  messages: round -> (N,), sent and received by each rank.
     work: (N,) bytes that each rank adds up or updates.
     """
 
@@ -93,7 +95,7 @@ class Traffic:
                        joined(np.maximum, self.messages, other.messages), self.work + other.work)
 
     def by_itself(self, phase: str, kind: str) -> bool:
-        """Return whether a round has messages of its own: see ``server.row_numbers`` for what goes with the lengths."""
+        """Return whether a round has its own messages: see ``server.row_numbers`` for arrays that share one."""
         if phase == "allgather" or (phase, "control") not in self.messages:
             return True
         along = sum(self.largest.get((phase, other), 0) for other in ("control", "indices", "rows"))
@@ -101,7 +103,7 @@ class Traffic:
 
 
 def traffic_of(placed, plan, sample: Sample) -> Traffic:
-    """Return the exact bytes of variables that one strategy sends as messages: the mean of the sampled steps. Local.
+    """Return the exact traffic of variables that one strategy sends as messages: the mean of the sampled steps. Local.
 
     placed: (variable, strategy) of each.
     """
@@ -117,7 +119,7 @@ def traffic_of(placed, plan, sample: Sample) -> Traffic:
             if matrix.any():
                 rounds[phase, kind] = rounds.get((phase, kind), 0) + matrix / steps
     work = sum(strategy.work(variable, plan, sample) for variable, strategy in placed) + sum(
-        matrix.sum(axis=0) for (phase, kind), matrix in rounds.items()  # gradients, to be added up where they come
+        matrix.sum(axis=0) for (phase, kind), matrix in rounds.items()  # gradients, which the receiver adds up
         if phase in ("aggregate", "push", "allgather") and kind in ("rows", "dense"))
     times = max(strategy.message_rounds(variable, plan.ranks) for variable, strategy in placed)
     messages = {name: (times if name[1] == "rows" else 1) * ((matrix > 0).sum(axis=0) + (matrix > 0).sum(axis=1))
@@ -129,7 +131,7 @@ def traffic_of(placed, plan, sample: Sample) -> Traffic:
 def by_machine(matrix, machine: np.ndarray) -> np.ndarray:
     """Return (3, M) bytes that leave each machine's card, enter it, and go between its ranks. Local.
 
-    matrix[i, j]: bytes that rank i sends rank j.  machine: (N,), of each rank.
+    matrix[i, j]: bytes that rank i sends to rank j.  machine: (N,), the machine of each rank.
     """
     crosses = machine[:, None] != machine
     over, inside = np.where(crosses, matrix, 0), np.where(crosses, 0, matrix)
@@ -138,14 +140,14 @@ def by_machine(matrix, machine: np.ndarray) -> np.ndarray:
 
 
 def speeds(network: Network) -> np.ndarray:
-    """Return (3, M) bytes/s of what ``by_machine`` returns. Local."""
+    """Return (3, M): bytes/s for each entry of ``by_machine``'s result. Local."""
     return np.array([network.bandwidth_out, network.bandwidth_in, network.memory_bandwidth])
 
 
 class Predictor:
-    """Predicts plans of these variables on this network. Local.
+    """Predicts the seconds of plans for these variables on this network. Local.
 
-    sample: rows that the training touches.  Plans must be of the network's machines.
+    sample: rows that the training touches.  The machines of a plan must be those of the network.
     """
 
     def __init__(self, variables, sample: Sample, network: Network):
@@ -154,20 +156,17 @@ class Predictor:
         self.times: dict[tuple, AllreduceTime] = {}
 
     def seconds(self, plan: Plan, variables=None) -> float:
-        """Return the predicted seconds of a step's exchanges; of all variables, or of these as if they were alone."""
+        """Return the predicted seconds of a step's exchanges. variables: as if only these were exchanged; None: all."""
         some, codecs = self.variables if variables is None else variables, encoded(plan)
         coding = sum(self._coding(plan, variable) for variable in some if variable.name in codecs)
         return coding + sum(self._together(plan, strategy, placed) for strategy, placed in together(plan, some))
 
     def without_bytes(self, plan: Plan, variable) -> float:
-        """Return the part of ``seconds`` of a variable alone, that goes as messages, that no row adds to: latency."""
+        """Return the part of ``seconds`` of one variable that does not depend on bytes: its messages' latency."""
         return seconds_of(self._traffic(plan, variable, plan.strategies[variable.name]), self.network, False)
 
     def card_bytes(self, plan: Plan, variable) -> int:
-        """Return the bytes of one variable and step through the card that has most of them, in and out.
-
-        Where there is one machine: the bytes between its ranks. Of a variable that is two in one: both parts' added up.
-        """
+        """Return the bytes of a variable in and out of the busiest card in a step; on one machine, between ranks."""
         total = 0
         for part, strategy in plan.strategies[variable.name].parts(variable):
             if (layout := strategy.arena([part], strategy.coding)) is not None:
@@ -178,7 +177,7 @@ class Predictor:
         return total
 
     def _coding(self, plan, variable) -> float:
-        """Return the predicted seconds to encode and decode a variable's gradients of a rank's microbatches."""
+        """Return the predicted seconds to encode and decode the gradients of a rank's microbatches."""
         touched = self.sample.alpha(variable.name, plan.microbatches) if variable.sparse and self.sample.steps else 1.0
         effort, each = plan.strategies[variable.name].coding.effort, -(-plan.microbatches // plan.ranks)
         return effort * each * touched * variable.nbytes / self.network.reduction
@@ -208,7 +207,7 @@ class Predictor:
 
 
 def seconds_of(traffic: Traffic, network: Network, bytes_count: bool = True) -> float:
-    """Return the predicted seconds of traffic that travels together. bytes_count: False: as if nothing moved. Local."""
+    """Return the predicted seconds of traffic. bytes_count: False counts only the latency of messages. Local."""
     total = float(traffic.work.max()) / network.reduction if bytes_count else 0.0
     for name, messages in traffic.messages.items():
         if not messages.any():

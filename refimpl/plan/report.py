@@ -1,4 +1,4 @@
-"""What was chosen and why, in words: for those who read along, and as plain data."""
+"""The chosen plan and the reasons, as text and as plain data."""
 
 import textwrap
 from collections import Counter
@@ -16,11 +16,11 @@ OPERATIONS = (
     "after the network, the model itself computes what makes data larger: a copy of a row for each place in the batch, "
     "dropout, logits",
 )
-"""Where what follows aggregation runs (docs/paper.md, Mechanisms: placement of operations)."""
+"""Where the operations after aggregation run (docs/paper.md, Mechanisms: placement of operations)."""
 
 
 def describe(chosen: Chosen, width: int | None = None) -> str:
-    """Return the plan, its rule and numbers, as lines of text, at most ``width`` wide if that is given. Local."""
+    """Return the plan, its reasons and numbers as lines of text. width: the longest line; None: any. Local."""
     lines = [f"plan {chosen.plan.architecture}: {headline(chosen)}"]
     if chosen.plan.architecture == "auto":
         lines.append("  rule: each variable gets the strategy that makes the predicted step clearly shorter, given the "
@@ -41,7 +41,7 @@ def describe(chosen: Chosen, width: int | None = None) -> str:
 
 
 def headline(chosen: Chosen) -> str:
-    """Return what the plan is for, in a line. Local."""
+    """Return in one line for which training the plan is. Local."""
     sampled = f", rows of {len(chosen.steps)} sampled steps" if chosen.steps else ""
     codecs = Counter(encoded(chosen.plan).values())
     encodes = "".join(f", {count} gradient{'s' * (count > 1)} as {codec}" for codec, count in codecs.items())
@@ -55,7 +55,7 @@ def headline(chosen: Chosen) -> str:
 
 
 def as_data(chosen: Chosen) -> dict:
-    """Return all of it as plain data for JSON. Local."""
+    """Return the same as plain data for JSON. Local."""
     return {"plan": chosen.plan.to_json(), "variables": [asdict(f) for f in chosen.forecasts], "seconds": chosen.totals,
             "network": chosen.network.to_dict(), "sampled_steps": list(chosen.steps),
             "busiest_owner": chosen.busiest, "operations": list(OPERATIONS)}

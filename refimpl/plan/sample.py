@@ -1,9 +1,9 @@
-"""Which rows a training touches, looked up in advance: from the model's ``rows_needed`` over some steps of its data.
+"""The rows that a training will touch: the results of the model's ``rows_needed`` for some steps of its data.
 
     α = mean over workers and sampled steps of  (rows that the worker touches) / (rows of the variable)
 
-Nothing is computed or sent, and no ranks are needed: rows are kept for each microbatch, not for a rank. It is assumed
-that a gradient touches the rows that were asked for.
+Nothing is computed or sent, and no ranks are needed, because rows are kept by microbatch. It is assumed that a gradient
+touches all rows that ``rows_needed`` returned.
 """
 
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ from kernels.random import key_of
 from refimpl.gradients import cover, leaves_of
 from refimpl.transport.machines import Machines
 
-STEPS = 4  # sampled unless more are asked for: the means of α hardly move from step to step
+STEPS = 4  # the default: the mean of α hardly changes from step to step
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Row numbers by step and microbatch. Local to make and to use: no MPI.
+    """Row numbers by step and microbatch. Local.
 
-    rows: name -> rows of each sparse variable.  steps: the steps that were looked at.
+    rows: name -> number of rows of each sparse variable.  steps: the sampled steps.
     touched[i][name][v]: (k,) int64 sorted unique rows that microbatch v of step steps[i] touches.
     """
 
@@ -39,26 +39,26 @@ class Sample:
         return [union([leaves[v] for v in group]) for group in groups]
 
     def pulled(self, index: int, name: str, ranks: int) -> list:
-        """Return the rows of a variable that each of ``ranks`` ranks needs, as ``predict_step`` wants them."""
+        """Return the rows of a variable that each of ``ranks`` ranks needs, for ``predict_step``."""
         return self.of_groups(index, name, workers_of(self.microbatches, ranks)) if name in self.rows else []
 
     def pushed(self, index: int, name: str, ranks: int) -> list:
-        """Return the rows of each tree node of each of ``ranks`` ranks, as ``predict_step`` wants them."""
+        """Return the rows of each tree node of each of ``ranks`` ranks, for ``predict_step``."""
         nodes = [nodes_of(leaves, self.microbatches) for leaves in workers_of(self.microbatches, ranks)]
         return [self.of_groups(index, name, each) for each in nodes] if name in self.rows else []
 
     def both(self, index: int, ranks: int) -> tuple[dict, dict]:
-        """Return name -> ``pulled``, and name -> ``pushed``, of all sparse variables."""
+        """Return (name -> ``pulled``, name -> ``pushed``) of all sparse variables."""
         return tuple({name: of(index, name, ranks) for name in self.rows} for of in (self.pulled, self.pushed))
 
     @cached_property
     def by_anyone(self) -> dict[str, list]:
-        """name -> for each sampled step the sorted unique rows that any microbatch touches."""
+        """name -> for each sampled step, the sorted unique rows that all microbatches together touch."""
         everyone = [range(self.microbatches)]
         return {name: [self.of_groups(i, name, everyone)[0] for i in range(len(self.steps))] for name in self.rows}
 
     def alphas(self, name: str, groups) -> np.ndarray:
-        """Return (steps,) float64: the part of the rows that a group of microbatches touches, mean over the groups."""
+        """Return (steps,) float64: the fraction of the rows that a group of microbatches touches, mean over groups."""
         rows = max(1, self.rows[name])
         return np.array([np.mean([len(ids) / rows for ids in self.of_groups(i, name, groups)])
                          for i in range(len(self.steps))])
@@ -72,7 +72,7 @@ class Sample:
         return float(self.alphas(name, machine_leaves(self.microbatches, machines)).mean())
 
     def popularity(self, name: str, machines: Machines, local_aggregation: bool = True) -> np.ndarray:
-        """Return (rows,) int64: how often a row is asked for in all sampled steps, by machines or else by workers."""
+        """Return (rows,) int64: how often each row is pulled in all sampled steps, by machines or by workers."""
         groups = (machine_leaves(self.microbatches, machines) if local_aggregation
                   else workers_of(self.microbatches, sum(map(len, machines))))
         counts = np.zeros(self.rows[name], np.int64)
@@ -82,17 +82,18 @@ class Sample:
         return counts
 
     def pulls_per_step(self, machines: Machines, local_aggregation: bool = True) -> dict[str, np.ndarray]:
-        """Return name -> (rows,) float64: how often a row is asked for in a step, the mean over the sampled steps."""
+        """Return name -> (rows,) float64: how often each row is pulled in a step, the mean over the sampled steps."""
         steps = max(1, len(self.steps))
         return {name: self.popularity(name, machines, local_aggregation) / steps for name in self.rows}
 
 
 def take_sample(model, data, seed: int, steps: int | tuple[int, ...] = STEPS, check: Callable | None = None) -> Sample:
-    """Look at all microbatches of some steps. steps: their number, spread over the first epoch, or the steps. Local.
+    """Ask the model for the rows of all microbatches of some steps. Local. Raises ValueError if there are no examples.
 
-    model, data: see ``models.Model`` and ``models.data.Data``; microbatches get the keys of a training of this seed, so
-    that they draw its candidates, and no state.  check(needs): raises for rows that the model cannot ask for.
-    Raises ValueError if there are no examples.
+    steps: the steps, or their number, spread over the first epoch.  model, data: see ``models.Model``,
+    ``models.data.Data``.
+    seed: microbatches get the keys of a training with this seed, so they draw the same candidates; they get no state.
+    check(needs): raises an error for invalid rows.
     """
     sparse = [v for v in model.variables if v.sparse]
     if not data.steps_per_epoch:
@@ -138,5 +139,5 @@ def machine_leaves(microbatches: int, machines: Machines) -> list:
 
 
 def nodes_of(leaves, microbatches: int) -> list:
-    """Return the microbatches of each tree node that covers these, which may have gaps. Local."""
+    """Return the microbatches of each tree node that covers these microbatches, which may have gaps. Local."""
     return [range(node.first_leaf, min(node.first_leaf + (1 << node.level), microbatches)) for node in cover(leaves)]

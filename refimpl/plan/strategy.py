@@ -1,7 +1,7 @@
-"""What the plan asks of a strategy: how a variable is kept, exchanged and paid for. One class each: refimpl.strategies.
+"""The interface of a strategy: how a variable is kept, exchanged and paid for. Each strategy is a class in strategies/.
 
-A plan holds a strategy for each variable as a value: its fields are what plan.json says of it. Plan, prediction,
-checks, reports and pictures ask the value or its class, and compare no names; to add a strategy is to add its file.
+A plan holds a strategy object for each variable; its fields are written to plan.json. Plan, prediction, checks, reports
+and pictures call its methods, and never compare names. So to add a strategy is to add its file.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -15,26 +15,27 @@ from refimpl.gradients.codecs import CODECS, IDENTITY, Codec, codec_of
 from refimpl.server.partition import MOST_PARTITIONS
 
 STRATEGIES: dict[tuple[str, bool], type["Strategy"]] = {}
-"""(name, sparse) -> class, in the order in which exchanges of a step begin. Filled by ``refimpl.strategies``."""
+"""(name, sparse) -> class, in the order in which the exchanges of a step begin. ``refimpl.strategies`` fills it."""
 
 Owners = Annotated[tuple[int, ...], Meta(max_length=MOST_PARTITIONS)]
-"""The rank of each partition, as a plan's file may say it."""
+"""The rank of each partition, in a form that can be read from a plan's file."""
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """What holds of a strategy if it says nothing else.
+    """The base class of strategies, with the most frequent answers.
 
-    name, sparse: what plans call it, and the kind of variable that it carries.  label: what pictures call it.
-    keys: the (phase, kind) in which its bytes travel.  replicated: every rank keeps the whole variable.
-    partitioned: there are partitions whose number and owners may change (``with_owners``).
-    automatic: whether ``auto`` may choose it.
-    in_groups: the members of a group of the mesh keep a part each, some of the rows.
-    cut_together: who owns what of a variable depends on those that it is exchanged with.
+    name, sparse: its name in plans, and the kind of variable that it carries.  label: its name in pictures.
+    keys: the (phase, kind) under which its bytes are counted.  replicated: every rank keeps the whole variable.
+    partitioned: it has partitions, whose number and owners may change (``with_owners``).
+    automatic: ``auto`` may choose it.
+    in_groups: each member of a group of the mesh keeps some of the rows.
+    cut_together: the owners of a variable depend on the variables that it is exchanged with.
     early: a sum may begin before all gradients are there (``Exchange.begin``).
-    only_encoded: it carries the codecs that name it, and no others (``Codec.strategy``).
-    exchange: exchange(placed, plan, comm, seed, xp, shared) makes its ``strategies.exchange.Exchange``, not opened yet.
-    codec: how gradients are encoded when they travel, of ``refimpl.gradients.codecs``.
+    only_encoded: it carries only the codecs that name it (``Codec.strategy``).
+    exchange: exchange(placed, plan, comm, seed, xp, shared) returns its ``strategies.exchange.Exchange``, not opened
+    yet.
+    codec: how gradients are encoded for the network, a name of ``refimpl.gradients.codecs``.
     """
 
     name: ClassVar[str] = ""
@@ -56,19 +57,19 @@ class Strategy:
 
     @property
     def coding(self) -> Codec:
-        """The codec. Raises ValueError for a name that none has."""
+        """The codec object. Raises ValueError for an unknown codec."""
         return codec_of(self.codec)
 
     # -- what a plan says of it
 
     @classmethod
     def place(cls, variable, load: list[float], partitions: int, scheme: str) -> "Strategy":
-        """Return the strategy for a variable. load[r]: bytes that rank r owns so far; its own are added. Local."""
+        """Return the strategy for a variable, and add its bytes to load[r], the bytes that rank r owns. Local."""
         return cls()
 
     @property
     def owners(self) -> tuple[int, ...]:
-        """The rank that keeps each partition; () where every rank keeps everything."""
+        """The owner of each partition; () if every rank keeps the whole variable."""
         return ()
 
     def to_json(self) -> dict:
@@ -76,7 +77,7 @@ class Strategy:
         return {"strategy": self.name, **asdict(self)}
 
     def check(self, variable, ranks: int):
-        """Raise ValueError, with the remedy, unless a training on ``ranks`` ranks can follow it. Local."""
+        """Raise ValueError, with the remedy, unless a training on ``ranks`` ranks can use it. Local."""
         if self.only_encoded and self.coding.strategy != self.name:
             fit = [codec.form or name for name, codec in CODECS.items() if codec.strategy == self.name]
             raise ValueError(f"strategy {self.name} does not carry codec {self.codec}: say {' or '.join(fit)}")
@@ -86,12 +87,12 @@ class Strategy:
                 raise ValueError(f"owner {owner!r} is none of the ranks 0 to {ranks - 1}")
 
     def parts(self, variable) -> list[tuple[Any, "Strategy"]]:
-        """Return the variable and its strategy. A strategy that combines two returns both pairs. Local."""
+        """Return [(variable, strategy)]. A strategy that combines two others returns two pairs. Local."""
         return [(variable, self)]
 
     @classmethod
     def joins(cls, variable: str) -> str:
-        """Return a name: only variables of one such name may be exchanged together. Local."""
+        """Return a name. Only variables for which it is the same may be exchanged together. Local."""
         return ""
 
     # -- what it costs
@@ -99,7 +100,7 @@ class Strategy:
     def loads(self, variable, ranks: int, popularity=None):
         """Return the bytes that each partition is expected to serve in a step: (P,) float64; () without owners. Local.
 
-        popularity: (rows,), how many times each row is pulled in a step; None: every row as often.
+        popularity: (rows,), how often each row is pulled in a step; None: all rows equally often.
         """
         return np.empty(0)
 
@@ -113,28 +114,28 @@ class Strategy:
 
     @classmethod
     def arena(cls, variables, codec: Codec = codec_of(IDENTITY)) -> Layout | None:
-        """Return the arena that an allreduce sums for these variables; None: they are messages of their own. Local.
+        """Return the arena of these variables that an allreduce sums; None if their bytes travel as messages. Local.
 
-        codec: by which they are encoded there.
+        codec: how they are encoded in the arena.
         """
         return None
 
     @classmethod
     def bucket_bytes(cls, least: int, ranks: int) -> int:
-        """Return how many bytes of dense variables fill a bucket, ``least`` being enough for one message. Local."""
+        """Return the bytes of dense variables that fill a bucket. least: the bytes that fill one message. Local."""
         return least
 
     def message_rounds(self, variable, ranks: int) -> int:
-        """Return in how many rounds its rows travel. Local."""
+        """Return the number of rounds in which its rows travel. Local."""
         return 1
 
     def work(self, variable, plan, sample):
-        """Return the bytes that each rank fills or updates in a step, beside adding up what comes: (N,). Local."""
+        """Return (N,): bytes that each rank fills or updates in a step, without sums of what arrives. Local."""
         return np.full(plan.ranks, float(variable.nbytes))
 
 
 def strategy_of(name: str, sparse: bool) -> type[Strategy]:
-    """Return the class of that name for that kind of variable. Raises ValueError naming those there are. Local."""
+    """Return the class with this name for this kind of variable. Raises ValueError for an unknown name. Local."""
     if (name, sparse) not in STRATEGIES:
         kind, known = "sparse" if sparse else "dense", ", ".join(names_of(sparse)) or "none: import refimpl.strategies"
         raise ValueError(f"no strategy {name!r} for a {kind} variable; there are {known}")
@@ -142,5 +143,5 @@ def strategy_of(name: str, sparse: bool) -> type[Strategy]:
 
 
 def names_of(sparse: bool, automatic: bool = False) -> list[str]:
-    """Return the names of the strategies for one kind of variable; automatic: of those that ``auto`` chooses from."""
+    """Return the names of the strategies for a kind of variable. automatic: only those that ``auto`` may choose."""
     return [name for (name, kind), cls in STRATEGIES.items() if kind == sparse and (cls.automatic or not automatic)]

@@ -1,6 +1,6 @@
-"""Check a plan that someone wrote or edited against the training that will use it: everything that would not work.
+"""Check a plan that a user wrote or edited against the training that will follow it. All functions are local.
 
-Each refusal names what is wrong and what would be right. All Local.
+Each error says what is wrong and what would be right.
 """
 
 import json
@@ -18,7 +18,7 @@ MAKE_ONE = "make one with python -m refimpl plan MODEL --ranks N --output"
 
 
 def read_plan(path) -> dict:
-    """Return the JSON of a plan file. Raises ValueError if it holds none, OSError if it cannot be read."""
+    """Return the JSON of a plan file. Raises ValueError if there is none in it, OSError if it cannot be read."""
     try:
         data = read_json(path, dict[str, Any], what="a plan", remedy=f"{MAKE_ONE} {path}")
     except OSError as problem:
@@ -31,9 +31,9 @@ def read_plan(path) -> dict:
 
 
 def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: Machines, *, consistencies) -> Plan:
-    """Return the plan if a training of these variables on these ranks can follow it. Raises ValueError if not.
+    """Return the plan if a training of these variables on these ranks can follow it. Raises ValueError otherwise.
 
-    consistencies: the names of those that there are.
+    consistencies: the names of all consistencies.
     """
     _check_job(plan, ranks, microbatches, machines)
     if plan.consistency.partition(":")[0] not in consistencies:

@@ -1,10 +1,10 @@
-"""Equals plain/cost_table.goes_whole: ``hybrid`` sends a table whole where that takes no more bytes than its rows.
+"""Equals plain/cost_table.goes_whole: ``hybrid`` sends a table whole if this takes no more bytes than its touched rows.
 
     by rows   numbers of the touched rows, their values, their gradients     grows with α
-    whole     gradients of all rows, and a mark for each row                 the same for any α; nothing is pulled
+    whole     gradients of all rows, and a mark for each row                 does not depend on α; nothing is pulled
 
-Compared are the exact bytes of each table by itself, with the rows of the first sampled step: between the ranks of one
-machine, or between machines if there are several. The choice is part of the plan, and moves no bit of the result.
+The exact bytes of each table are compared, with the rows of the first sampled step: between machines, or between ranks
+if there is only one machine. The choice is written to the plan. It changes no bit of the result.
 """
 
 from refimpl.collectives.prove import prove
@@ -18,10 +18,11 @@ MOST_TOLD = 4
 
 
 def with_whole(plan: Plan, variables, sample: Sample) -> tuple[Plan, dict[str, str]]:
-    """Return the plan, in which tables whose α is near 1 go whole, and variable -> why. Local.
+    """Return the plan in which tables with an α near 1 are sent whole, and variable -> the reason. Local.
 
-    sample: of the first step at least.  Nothing changes without it, on one rank, which sends nothing, or if the
-    allreduce adds in another order than the server.
+    sample: must contain the first step. The plan is not changed without a sample, on one rank, or if the allreduce adds
+    in
+    another order than the server.
     """
     chosen, reasons = {}, {}
     if not sample.steps or not prove(plan.schedule()).canonical:
@@ -38,14 +39,14 @@ def with_whole(plan: Plan, variables, sample: Sample) -> tuple[Plan, dict[str, s
 
 
 def describe_whole(reasons: dict[str, str]) -> str | None:
-    """Return what ``with_whole`` has chosen, and why, as a line; None if nothing. Local."""
+    """Return the choices of ``with_whole`` and their reasons as one line; None if there are none. Local."""
     told = [f"{name} ({reason})" for name, reason in reasons.items()]
     more = [f"and {len(told) - MOST_TOLD} more"] * (len(told) > MOST_TOLD)
     return f"hybrid: whole, by allreduce, go {', '.join(told[:MOST_TOLD] + more)}" if told else None
 
 
 def _sent(plan, variable, strategy, sample) -> int:
-    """Return the bytes that all ranks, or machines, send each other for a variable in the first sampled step."""
+    """Return the bytes of a variable between machines, or ranks if there is one machine, in the first sampled step."""
     rows = sample.pulled(0, variable.name, plan.ranks), sample.pushed(0, variable.name, plan.ranks)
     machine = machine_numbers(plan)
     counted = machine[:, None] != machine if len(plan.on_machines) > 1 else True

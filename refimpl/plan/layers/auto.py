@@ -1,11 +1,11 @@
-"""``--mesh auto``: the K with the least predicted seconds of a step, among those that the ranks and the data can have.
+"""``--mesh auto``: the K with the fewest predicted seconds of a step, among those that the ranks and the data allow.
 
-    seconds = max over machines of bytes / rate, through the card or in memory
-              + latency of each round's messages + computation, which is the same for every K
+    seconds = max over machines of bytes / rate, of the card or of memory
+              + latency of the messages of each round + computation, which is the same for every K
 
-K neighbours are a group, so that a group stays on a machine where it can. A sum over ranks on m machines brings each
-machine 2 (m − 1)/m of its bytes, as a hierarchical schedule does: with one rank a machine, the volumes of sent.py.
-Not in it: what overlaps with the computation. Source: docs/paper.md, Data and model parallelism.
+K neighbours form a group, so if possible a group is on one machine. A sum over ranks on m machines sends 2 (m − 1) / m
+of its bytes through each machine's card, as with a hierarchical schedule. With one rank on each machine these are the
+volumes of sent.py. Overlap is left out. Source: docs/paper.md, Data and model parallelism.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from refimpl.plan.mesh import Mesh, nearest
 
 @dataclass(frozen=True)
 class Predicted:
-    """DATA x MODEL ranks. sent: bytes that a rank sends.  card: bytes out of the busiest machine (one machine: moved in
-    its memory).  seconds: predicted of a step.  resident: parameters that a rank holds.
+    """A mesh of DATA x MODEL ranks. sent: bytes that a rank sends.  seconds: predicted for a step.
 
-    refusal: what must change for the data to fit; "" where they do.
+    card: bytes that leave the busiest machine; on one machine, bytes between its ranks.
+    resident: parameters that a rank keeps.  refusal: what must change so that the data fit; "" if they fit.
     """
 
     data: int
@@ -37,14 +37,14 @@ class Predicted:
 
     @property
     def name(self) -> str:
-        """As --mesh takes it."""
+        """Its name for --mesh."""
         return f"{self.data}x{self.model}"
 
 
 def meshes(layers, network: Network, batch: int, microbatches: int, size: int = 4, computation=0.0) -> list[Predicted]:
     """Return the mesh of each K that divides N and the column blocks S of a layer, K = 1 first. Local.
 
-    batch: MB examples of all ranks, in V microbatches.  size: bytes of an element.  computation: seconds of a step.
+    batch: examples of all ranks, in V microbatches.  size: bytes of an element.  computation: seconds of a step.
     """
     layers, ranks = list(layers), network.ranks
     found = []
@@ -63,23 +63,23 @@ def meshes(layers, network: Network, batch: int, microbatches: int, size: int = 
 
 
 def choose_mesh(found: list[Predicted]) -> Predicted:
-    """Return the mesh with the least predicted seconds that the microbatches fit; the smallest K of equals. Local."""
+    """Return the mesh with the fewest predicted seconds that fits the microbatches; of equals the smallest K. Local."""
     return min((mesh for mesh in found if not mesh.refusal), key=lambda mesh: (mesh.seconds, mesh.model))
 
 
 def _refusal(ranks, model, microbatches) -> str:
-    """Return which microbatches a mesh needs: each rank brings as many. "": these."""
+    """Return what a mesh needs if ranks cannot have equally many microbatches, else ""."""
     if model == 1 or microbatches % ranks == 0:
         return ""
     return f"needs --microbatches {' or '.join(map(str, nearest(microbatches, ranks)))}, a multiple of N = {ranks}"
 
 
 def _moved(layers, network, model, share, size):
-    """Return (out, within): bytes that leave each machine's card, and that its ranks move in its memory: (M,) each."""
+    """Return (out, within), (M,) each: bytes that leave each machine's card, and bytes between its ranks."""
     ranks, cut = network.ranks, cut_by(layers, model)
     held, whole = (float(count * size) for count in held_and_whole(layers, model))
     features = sum(layer.inputs for layer in cut) + Fraction(sum(widths_out(layers, model)), model)
-    pair = float(2 * share * size * features)  # bytes from a member to another
+    pair = float(2 * share * size * features)  # bytes from one member to another
     groups = _counts(network, np.arange(ranks) // model)
     out, within = pair * (groups * (model - groups)).sum(0), pair * (groups * np.maximum(groups - 1, 0)).sum(0)
     for nbytes, sets in ((held, np.arange(ranks) % model), (whole, np.zeros(ranks, int))):
@@ -91,7 +91,7 @@ def _moved(layers, network, model, share, size):
 
 
 def _counts(network, sets):
-    """Return how many ranks of each set each machine has: (sets, M). sets: (N,), the set of each rank."""
+    """Return the number of ranks of each set on each machine: (sets, M). sets: (N,), the set of each rank."""
     found = np.zeros((sets.max() + 1, len(network.machines)), np.int64)
     for machine, ranks in enumerate(network.machines):
         np.add.at(found[:, machine], sets[list(ranks)], 1)
@@ -99,7 +99,7 @@ def _counts(network, sets):
 
 
 def _waiting(layers, network, model, microbatches) -> float:
-    """Return the seconds of messages as such: every round's exchanges both ways, and sums by halving and doubling."""
+    """Return the seconds of latency: of every round's exchanges in both directions, and of sums by halving-doubling."""
     def latency(sets):
         crosses = bool(((_counts(network, sets) > 0).sum(1) > 1).any())
         return network.latency if crosses else network.latency_within

@@ -1,7 +1,7 @@
-"""Data-, model- or hybrid-parallel? Each layer by itself gets the G with the least exact volume, of those it can have.
+"""Data-, model- or hybrid-parallel: each layer gets the number of groups G with the least exact volume.
 
-A fully connected layer of S column blocks can be cut over M ranks that divide S; a convolution is not cut here (nor by
-SplitBrain): it is data-parallel, and the reason says where cutting it would send less.
+A fully connected layer of S column blocks can be cut over M ranks if M divides S. A convolution is not cut here (nor by
+SplitBrain), so it is data-parallel. The reason says if cutting it would send less.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from refimpl.plan.layers.volumes import divisors, exact_best_groups, ring_volume
 
 @dataclass(frozen=True)
 class LayerChoice:
-    """A layer on N ranks: what it computes, what a rank sends of it in each mode (bytes a step), mode, G and why.
+    """A layer on N ranks: its operations, the bytes that a rank sends in each mode in a step, and the chosen mode.
 
-    flop: of a rank in a step.  intensity: FLOP/byte, data-parallel, overlap 1.
-    whole, cut, hybrid: bytes at G = N, at G = 1, and at the best G between (None: N has no divisor between).
-    star: G* of Das et al.  exact: the best G if every divisor of N could be had.  groups: the G that it gets.
+    flop: of a rank in a step.  intensity: FLOP/byte if data-parallel.
+    whole, cut, hybrid: bytes with G = N, with G = 1, and with the best G between (None: N has no divisor between).
+    star: G* of Das et al.  exact: the best G if every divisor of N were possible.  groups: the chosen G.
     """
 
     layer: Layer
@@ -35,7 +35,7 @@ class LayerChoice:
 
 
 def choose_layer(layer: Layer, ranks: int, batch: int, size: int = 4) -> LayerChoice:
-    """Return a layer's mode on N ranks. batch: MB, of all ranks. size: bytes of an element. Local."""
+    """Return a layer's mode on N ranks. batch: MB, examples of all ranks.  size: bytes of an element. Local."""
     def sent(groups):
         return ring_volume(layer, ranks, batch, groups, size).total
 
@@ -54,7 +54,7 @@ def choose_layers(layers, ranks: int, batch: int, size: int = 4) -> list[LayerCh
 
 
 def mode_of(groups: int, ranks: int) -> str:
-    """Return what G groups of N ranks are called. Local."""
+    """Return the name of the mode with G groups of N ranks. Local."""
     return "data" if groups == ranks else "model" if groups == 1 else "hybrid"
 
 

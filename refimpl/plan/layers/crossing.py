@@ -1,12 +1,13 @@
-"""The batch at which cutting the fully connected layers over K ranks sends as much as keeping them whole on each.
+"""The number of examples with which cutting the fully connected layers over K ranks sends as much as not cutting them.
 
-Whole, their P parameters cost 2 (N − 1)/N P; cut, 2 (G − 1)/G P/K = 2 (N − K)/(N K) P. What is saved, 2 (K − 1)/K P,
-does not depend on N. With D inputs of each shard layer and F outputs of the last one it pays while
+A rank sends 2 (N − 1)/N P of the P parameters if they are not cut, and 2 (G − 1)/G P/K = 2 (N − K)/(N K) P if they are.
+The difference, 2 (K − 1)/K P, does not depend on N. Let each cut layer have D inputs, and the last one F outputs. Then
+cutting pays if
 
-    K B (ΣD + F/K) < P        B examples of a rank in a step; ΣD = what enters the first + widths between shard layers
+    K B (ΣD + F/K) < P        B: examples of a rank in a step
 
-SplitBrain's condition (docs/paper.md, Data and model parallelism) is K B (D + ΣF) < P, with every width: it counts
-the last one K times too often. Both agree as that width vanishes beside the others, and at K = 1.
+SplitBrain's condition (docs/paper.md, Data and model parallelism) is K B (D + ΣF) < P, with the outputs F of all cut
+layers: it counts those of the last layer K times. Both agree if K = 1, or nearly if the last layer is narrow.
 """
 
 from fractions import Fraction
@@ -15,7 +16,7 @@ from refimpl.plan.layers.sent import cut_by, parameters, widths_out
 
 
 def crossing_batch(layers, model: int) -> Fraction | None:
-    """Return the B at which both send as much; below it cutting sends less. None: K cuts no layer. Local."""
+    """Return the B with which both send equally much. With a smaller B cutting sends less. None: K cuts no layer."""
     layers = list(layers)
     cut = cut_by(layers, model)
     if not cut:
@@ -25,7 +26,7 @@ def crossing_batch(layers, model: int) -> Fraction | None:
 
 
 def crossing_of_splitbrain(layers, model: int) -> Fraction | None:
-    """Return the B of SplitBrain's condition, P / (K (D + ΣF)); None: K cuts no layer. Local."""
+    """Return the B of SplitBrain's condition, P / (K (D + ΣF)). None: K cuts no layer. Local."""
     cut = cut_by(list(layers), model)
     if not cut:
         return None

@@ -1,4 +1,4 @@
-"""What a plan says of a model's layers, as plain data for JSON."""
+"""A plan's results for the layers of a model, as plain data for JSON."""
 
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -13,7 +13,7 @@ from refimpl.plan.layers.crossing import crossing_batch
 
 @dataclass(frozen=True)
 class Layered:
-    """Each layer's mode, the meshes that the ranks can be, the one that was chosen, and K -> the crossing batch."""
+    """The mode of each layer, the possible meshes, the chosen mesh, and K -> the crossing batch (``crossing``)."""
 
     layers: list[LayerChoice]
     meshes: list[Predicted]
@@ -22,7 +22,7 @@ class Layered:
 
 
 def layered(chosen: Chosen, computation: float = 0.0) -> Layered | None:
-    """Return what a plan says of its model's layers; None: the model names none. computation: seconds a step. Local."""
+    """Return a plan's results for its model's layers, or None without layers. computation: seconds of a step. Local."""
     if not chosen.layers:
         return None
     size = np.dtype(chosen.predictor.variables[0].dtype).itemsize
@@ -33,7 +33,7 @@ def layered(chosen: Chosen, computation: float = 0.0) -> Layered | None:
 
 
 def as_data(found: Layered) -> dict:
-    """Return all of it as plain data for JSON; Fractions as numbers. Local."""
+    """Return all of it as plain data for JSON; fractions become floats. Local."""
     return {"layers": [_plain({**asdict(each), "layer": each.layer.name}) for each in found.layers],
             "meshes": [_plain({**asdict(each), "sent": each.sent.total, "name": each.name, **each.sent._asdict()})
                        for each in found.meshes],

@@ -1,10 +1,10 @@
-"""A synchronous step as Das et al. schedule it: on one network, one exchange after the other, first come, first served.
+"""A synchronous step as Das et al. schedule it: on one network, exchanges run one after the other, first come first.
 
-    forwards    wait for the layer's weights; gather what enters its group (G < N); compute
-    backwards   gradient of the weights; ask for their exchange, and go on; gradient of the inputs; scatter it (G < N)
+    forward    wait for the layer's weights; gather the inputs of its group (G < N); compute
+    backward   gradient of the weights; begin its exchange; gradient of the inputs; scatter it (G < N)
 
-The weights' exchange is waited for only before that layer's next forward pass; activations are waited for at once.
-Steps repeat until one takes as long as the one before. Source: docs/paper.md, Data and model parallelism [recalled].
+Only the layer's next forward pass waits for the exchange of its weights. Activations are waited for at once. Steps are
+repeated until one takes as long as the one before. Source: docs/paper.md, Data and model parallelism [recalled].
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from fractions import Fraction
 from refimpl.plan.layers.balance import PASSES, flop
 from refimpl.plan.layers.volumes import exact_best_groups, ring_volume
 
-STEPS = 50  # two suffice: what is left of a step's exchanges is waited for in the next
+STEPS = 50  # the most; two suffice, because the next step waits for all exchanges of a step
 
 
 @dataclass(frozen=True)
 class System:
-    """A node. flops: FLOP/s at its peak.  rate: bytes/s of its card, each way."""
+    """A node. flops: peak FLOP/s.  rate: bytes/s of its network card in each direction."""
 
     name: str
     flops: float
@@ -26,13 +26,13 @@ class System:
 
     @property
     def balance(self) -> float:
-        """FLOP/byte: what a layer must have for the network to keep up with peak computation."""
+        """FLOP/byte that a layer needs so that the network keeps up with computation at the peak."""
         return self.flops / self.rate
 
 
 @dataclass(frozen=True)
 class LayerWork:
-    """A layer's seconds: compute of each of three passes, gather of activations each way, exchange of its weights."""
+    """A layer's seconds: each of three passes, each gather of activations, and the exchange of its weights."""
 
     compute: float
     gather: float
@@ -40,9 +40,9 @@ class LayerWork:
 
 
 def work_of(layers, ranks: int, batch: int, system: System, efficiency: float = 1.0) -> list[LayerWork]:
-    """Return each layer's work on N nodes: convolutions data-parallel, connected layers in their exact best G. Local.
+    """Return each layer's work on N nodes: convolutions data-parallel, connected layers with their best exact G. Local.
 
-    efficiency: the part of peak at which nodes compute.
+    efficiency: the fraction of the peak at which nodes compute.
     """
     found = []
     for layer in layers:
@@ -54,7 +54,7 @@ def work_of(layers, ranks: int, batch: int, system: System, efficiency: float = 
 
 
 def step_seconds(works: list[LayerWork]) -> float:
-    """Return how long a step takes once every step takes as long. Local."""
+    """Return the seconds of a step, when all steps take equally long. Local."""
     clock, network, before = 0.0, 0.0, 0.0
     ready = [0.0] * len(works)
     seconds = None
@@ -75,13 +75,13 @@ def step_seconds(works: list[LayerWork]) -> float:
 
 
 def speedup(layers, ranks: int, batch: int, system: System, efficiency: float = 1.0) -> float:
-    """Return how many times as fast N nodes are as one on the same batch. Local."""
+    """Return the speed of N nodes divided by that of one node on the same batch. Local."""
     return (step_seconds(work_of(layers, 1, batch, system, efficiency))
             / step_seconds(work_of(layers, ranks, batch, system, efficiency)))
 
 
 def _gather(clock, network, work):
-    """Return (clock, when the network is free) after a layer's activations have been exchanged and waited for."""
+    """Return (clock, when the network is free) after waiting for the exchange of a layer's activations."""
     if not work.gather:
         return clock, network
     done = max(clock, network) + work.gather

@@ -1,12 +1,12 @@
-"""What a node sends of a layer, exactly, when exchanges are bandwidth-optimal: a ring's, or everyone to everyone.
+"""The exact bytes that a node sends of a layer, if exchanges are bandwidth-optimal.
 
-G groups of M = N / G neighbours. A group cuts the layer into M shards and works on MB / G examples; each shard is
-data-parallel over the G nodes that hold it.
+There are G groups of M = N / G neighbours. A group cuts the layer into M shards and computes MB / G examples. Each
+shard is data-parallel over the G nodes that keep it.
 
     activations   2 (1 − 1/M) · size · ifm · in² · MB / G      gathered forwards, reduce-scattered backwards
     weights       2 (1 − 1/G) · size · ifm · ofm · k² · G / N  reduce-scattered, gathered
 
-G = N (M = 1) is data-parallel, G = 1 (M = N) model-parallel. An average over nodes where a division leaves a rest.
+G = N (M = 1) is data-parallel, G = 1 (M = N) model-parallel. If a division has a remainder, it is the mean over nodes.
 Source: docs/paper.md, Data and model parallelism.
 """
 
@@ -17,21 +17,21 @@ from models.layer import Layer
 
 
 class Volume(NamedTuple):
-    """Bytes that a node sends in a step, and receives as many."""
+    """Bytes that a node sends in a step. It receives equally many."""
 
     activations: Fraction
     weights: Fraction
 
     @property
     def total(self) -> Fraction:
-        """Both added up."""
+        """The sum of both."""
         return self.activations + self.weights
 
 
 def ring_volume(layer: Layer, ranks: int, batch: int, groups: int, size: int = 4) -> Volume:
-    """Return what a node sends of a layer in G groups. batch: MB, of all nodes. Local.
+    """Return the bytes that a node sends of a layer in G groups. batch: MB, examples of all nodes. Local.
 
-    Raises ValueError for a G that does not divide N.
+    Raises ValueError if G does not divide N.
     """
     if groups < 1 or ranks % groups:
         raise ValueError(f"{layer.name}: {ranks} ranks cannot be {groups} groups of one size: give a divisor of "
@@ -42,15 +42,15 @@ def ring_volume(layer: Layer, ranks: int, batch: int, groups: int, size: int = 4
 
 
 def exact_best_groups(layer: Layer, ranks: int, batch: int, choices=None, size: int = 4) -> int:
-    """Return the G with the least exact volume, the largest of equals: more data-parallel is simpler. Local.
+    """Return the G with the least exact volume; of equal ones the largest, because data-parallel is simpler. Local.
 
-    choices: numbers of groups to try; None: every divisor of N.
+    choices: the possible G; None: every divisor of N.
     """
     return min(choices or divisors(ranks), key=lambda groups: (ring_volume(layer, ranks, batch, groups, size).total,
                                                                -groups))
 
 
 def divisors(number: int) -> list[int]:
-    """Return what divides a number, from 1 on. Local."""
+    """Return the divisors of a number, rising. Local."""
     small = [i for i in range(1, int(number**0.5) + 1) if number % i == 0]
     return sorted({*small, *(number // i for i in small)})

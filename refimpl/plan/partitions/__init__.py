@@ -1,1 +1,1 @@
-"""Partitions of tables: their owners, how even the owners' loads are, and the search for the number of partitions."""
+"""Partitions of tables: their owners, the balance of the owners' loads, and the search for the number of partitions."""

@@ -1,7 +1,7 @@
-"""Who serves how much: partitions to owners by how often their rows are asked for, and how even that is.
+"""Assign partitions to owners by how often their rows are pulled; and measure how even the owners' loads are.
 
-Words are Zipf-distributed: partitions of equal bytes have very unequal loads, and the step waits for the owner that has
-most to do. What makes up for it is more partitions than owners, and to know their loads.
+Words are Zipf-distributed, so partitions of equal bytes have very unequal loads, and the step waits for the busiest
+owner. Loads are more even with more partitions than owners, and if the loads are known.
 """
 
 import numpy as np
@@ -10,11 +10,11 @@ from refimpl.server.partition import row_bytes
 
 
 def by_popularity(variables, strategies: dict, popularity: dict, ranks: int) -> dict:
-    """Return the strategies with other owners: partitions by expected load, heaviest first, to the least loaded. Local.
+    """Return the strategies with new owners: the heaviest partitions first, each to the least loaded owner. Local.
 
-    strategies: variable -> strategy.  popularity: sparse variable -> (rows,), how many times each row is pulled in a
-    step; a variable that it lacks keeps its owners, whose load counts.
-    Greedy: the busiest owner has at most 4/3 of the least possible load (Graham 1969).
+    strategies: variable -> strategy.  popularity: sparse variable -> (rows,), how often each row is pulled in a step. A
+    variable without popularity keeps its owners, and its load counts.
+    This greedy rule gives the busiest owner at most 4/3 of the least possible load (Graham 1969).
     """
     load, pieces, owners = [0.0] * ranks, [], {}
     for index, v in enumerate(variables):
@@ -44,14 +44,14 @@ def owner_loads(variables, plan, popularity: dict | None = None):
 
 
 def imbalance(loads) -> float:
-    """Return max/mean of the owners' loads: 1 where all have as much, N where one has everything. Local."""
+    """Return max / mean of the owners' loads: 1 if all are equal, N if one owner has everything. Local."""
     return float(loads.max() / loads.mean()) if loads.sum() else 1.0
 
 
 def owned_bytes(plan, variables, arrays: int) -> np.ndarray:
-    """Return the bytes of partitioned variables and their state that each rank holds: (N,) int64. Local.
+    """Return (N,) int64: the bytes of partitioned variables and their optimizer state on each rank. Local.
 
-    arrays: how many of a variable's shape it keeps: its values, and each of the optimizer's states.
+    arrays: the number of arrays of a variable's shape: its values, and the optimizer's states.
     """
     total = np.zeros(plan.ranks, np.int64)
     for v in plan.partitioned(variables):

@@ -1,4 +1,4 @@
-"""Some rows of a variable as a variable of their own: with the same initial values, and row numbers from 0 on."""
+"""Some rows of a variable as a variable: with the same initial values, and with row numbers from 0 on."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from models import Variable
 
 @dataclass(frozen=True)
 class RowsOf(Variable):
-    """Rows [first, first + shape[0]) of ``whole``, under its name."""
+    """Rows first, …, first + shape[0] - 1 of the variable ``whole``, under its name."""
 
     whole: Variable | None = None
     first: int = 0
@@ -19,7 +19,7 @@ class RowsOf(Variable):
         return self.whole.initial_rows(seed, self.first + rows.start, self.first + rows.stop, rows.step)
 
     def cut(self, ids):
-        """Return which of the whole variable's row numbers are here, counted from ``first``. ids: sorted. Local."""
+        """Return the whole variable's row numbers that lie here, counted from ``first``. ids: sorted. Local."""
         low, high = np.searchsorted(ids, (self.first, self.first + self.shape[0]))
         return ids[low:high] - self.first
 
@@ -32,5 +32,5 @@ def rows_of(variable: Variable, start: int, stop: int) -> RowsOf:
 
 
 def cut_lists(variable: Variable, id_lists) -> list:
-    """Return lists of the whole variable's row numbers as this one's: they are the same unless it is a part. Local."""
+    """Return lists of the whole variable's row numbers as those of this variable, which may be a part of it. Local."""
     return [variable.cut(ids) for ids in id_lists] if isinstance(variable, RowsOf) else list(id_lists)

@@ -1,14 +1,14 @@
-"""Equals plain/search.py: how many partitions? A curve through steps measured at a few P, and its lowest point.
+"""Equals plain/search.py: finds the number of partitions P by a curve through measured steps, and its lowest point.
 
     t(P) = theta0 + theta1 / P + theta2 P       seconds of a step
 
-Start at the number of machines; double P while it gets faster, then halve from the smallest tried until it gets slower:
+Start at the number of machines. Double P while steps get faster. Then halve the smallest P until steps get slower:
 
-    start 8, optimum 11:    8  16  32 (slower)  4 (slower)        then the curve says 11, which is tried last
+    start 8, optimum 11:    8  16  32 (slower)  4 (slower)        then the curve gives 11, which is measured last
 
-The paper takes what the curve says (docs/paper.md, Mechanisms). But owners hold whole partitions, so the true t(P) is a
-saw: the busiest of N owners has ceil(P / N) / P of the rows. So that P is measured, too, and the fastest one is taken.
-Nothing here measures or sends anything. Every rank gets the same measured times, so every rank proposes the same P.
+The paper takes the lowest point of the curve (docs/paper.md, Mechanisms). But owners hold whole partitions, so the true
+t(P) is not smooth: the busiest of N owners has ceil(P / N) / P of the rows. Therefore this P is measured, too, and the
+fastest measured P is taken. Every rank is given the same measured times, so every rank proposes the same P.
 """
 
 from dataclasses import dataclass, field
@@ -32,15 +32,15 @@ class Fit:
         return self.theta0 + self.theta1 / partitions + self.theta2 * partitions
 
     def best(self, counts) -> int:
-        """Return that one of ``counts``, numbers of partitions, with the smallest t(P); the first of equals. Local."""
+        """Return the number of partitions in ``counts`` with the smallest t(P); of equal ones the first. Local."""
         return int(counts[np.argmin(self.seconds(np.asarray(counts)))])
 
 
 def fit_curve(samples: dict[int, float]) -> Fit:
-    """Return the least-squares curve through samples P -> seconds, of those without a negative theta1 or theta2. Local.
+    """Return the least-squares curve through samples, P -> seconds, with theta1 and theta2 not negative. Local.
 
-    Least squares under two bounds: its solution is that of one of the four problems in which each bounded theta is free
-    or zero, so all four are solved. Raises ValueError for fewer than three samples.
+    In the solution each of these two is free or 0. So four problems are solved. Raises ValueError for fewer than three
+    samples.
     """
     if len(samples) < FEWEST:
         raise ValueError(f"{len(samples)} samples of P: a curve of three parameters needs at least {FEWEST}")
@@ -58,10 +58,10 @@ def fit_curve(samples: dict[int, float]) -> Fit:
 
 @dataclass
 class PartitionSearch:
-    """The walk over P. Ask ``propose``, try it, tell ``measured`` or ``exceeded``; when None is proposed, ask ``best``.
+    """The search for P. Call ``propose``, try this P, call ``measured`` or ``exceeded``; after None, call ``best``.
 
-    start: the first P, the number of machines.  largest: no P above it makes sense (rows of the largest variable).
-    samples: P -> mean seconds of a step, in the order in which they were told.
+    start: the first P, the number of machines.  largest: the largest useful P (the rows of the largest variable).
+    samples: P -> mean seconds of a step, in the order of measurement.
     least: the lower limit; a P that takes too much memory raises it.  said: the P that the curve proposed.
     """
 
@@ -76,11 +76,11 @@ class PartitionSearch:
         if self.start < 1 or self.largest < 1:
             raise ValueError(f"a search from P = {self.start} up to {self.largest}: both must be at least 1")
         self.start = min(self.start, self.largest)
-        for partitions, seconds in self.samples.items():  # of a search that goes on
+        for partitions, seconds in self.samples.items():  # of a search that is resumed
             self.measured(partitions, seconds)
 
     def propose(self) -> int | None:
-        """Return the P to try next, None if the walk is over. Raises ValueError if no P fits in memory. Local."""
+        """Return the next P, or None if the search is over. Raises ValueError if no P fits in memory. Local."""
         if self.least > self.largest:
             raise ValueError(f"no number of partitions up to {self.largest} keeps within the memory limit; raise "
                              f"--memory-limit or use more ranks")
@@ -95,9 +95,9 @@ class PartitionSearch:
         return self._one_more(tried) if len(tried) < FEWEST else self._said_by_curve()
 
     def _said_by_curve(self) -> int | None:
-        """Return the integer P with the smallest fitted time within the sampled range; None if that was measured."""
+        """Return the integer P with the smallest fitted time within the sampled range; None if it was measured."""
         if self.said in self.samples:
-            return None  # one more sample moves the curve a little: it is asked once
+            return None  # the curve is asked once, although one more sample changes it a little
         counts = [p for p in range(min(self.samples), max(self.samples) + 1) if self._may(p)]
         self.said = self.fit().best(counts) if counts else None
         return None if self.said in self.samples else self.said
@@ -106,13 +106,13 @@ class PartitionSearch:
         return self.least <= partitions <= self.largest and partitions not in self.too_large
 
     def _one_more(self, tried) -> int | None:
-        """Return one more P for a curve that needs it: between those tried, above or below them; or None."""
+        """Return one more P for a curve that has too few samples: between, above or below the tried ones; or None."""
         between = [round((low * high) ** 0.5) for low, high in zip(tried, tried[1:])]
         wanted = [*between, 2 * tried[-1], tried[-1] + 1, tried[0] - 1]
         return next((p for p in wanted if p not in self.samples and self._may(p)), None)
 
     def measured(self, partitions: int, seconds: float):
-        """Tell the mean seconds of a step with P partitions. Local."""
+        """Note the mean seconds of a step with P partitions. Local."""
         if not 1 <= partitions <= self.largest:
             raise ValueError(f"a sample at P = {partitions}: P is from 1 to {self.largest}")
         if not 0 < seconds < float("inf"):
@@ -120,7 +120,7 @@ class PartitionSearch:
         self.samples[partitions] = float(seconds)
 
     def exceeded(self, partitions: int):
-        """Tell that P takes too much memory: it is not tried again, nor any smaller one if none has fitted. Local."""
+        """Note that P takes too much memory: it is not tried again, nor is a smaller P if none has fitted. Local."""
         self.too_large.append(partitions)
         if partitions < min(self.samples, default=partitions + 1):
             self.least = max(self.least, partitions + 1)
@@ -130,7 +130,7 @@ class PartitionSearch:
         return fit_curve(self.samples) if len(self.samples) >= FEWEST else None
 
     def best(self) -> int:
-        """Return the P with the fewest measured seconds, none that was too large; of equals the smallest. Local.
+        """Return the P with the fewest measured seconds that fits in memory; of equal ones the smallest. Local.
 
         Raises ValueError if there is none.
         """
@@ -142,7 +142,7 @@ class PartitionSearch:
         return min(counts, key=lambda p: (self.samples[p], p))
 
     def to_json(self) -> dict:
-        """Return samples, thetas and choice as plain data. Local."""
+        """Return samples, thetas and the chosen P as plain data. Local."""
         fit = self.fit()
         return {"samples": [{"partitions": p, "seconds": t} for p, t in self.samples.items()],
                 "too_large": self.too_large, "least": self.least,

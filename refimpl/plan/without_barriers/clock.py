@@ -1,10 +1,10 @@
-"""Equals plain/scripted_clock.py, but nothing is computed, and messages take time: when workers would pull and push.
+"""Equals plain/scripted_clock.py, but nothing is computed, and messages take time: the times of all pulls and pushes.
 
-    a worker    an answer comes (back), it computes, and sends its gradients and behind them its next pull (there)
+    a worker    receives an answer (back), computes, and sends its gradients and its next pull (there)
     a card      does one transfer after the other, in the order in which they begin
 
-The rules are those of ``refimpl.plain.consistencies``. They look at pushes and updates alone, and every owner hears of
-them in the same order here: so one stands for all. With all messages free of charge, events are the plain ones.
+The rules are those of ``refimpl.plain.consistencies``. They depend only on pushes and updates. Here all owners receive
+these in the same order, so one owner stands for all. If messages take no time, the events are those of the plain file.
 """
 
 import heapq
@@ -18,16 +18,16 @@ from refimpl.plain.consistencies import consistency
 
 
 class TimedTransfer(NamedTuple):
-    """Messages that travel together. seconds: (C,), for which they keep each card busy.  latency: more seconds."""
+    """Messages that travel together. seconds: (C,), how long they occupy each card.  latency: seconds added to this."""
 
     seconds: np.ndarray
     latency: float
 
 
 class BarePush(NamedTuple):
-    """A worker's push of its step ``clock``, as far as a consistency looks at it.
+    """The fields of a worker's push that a consistency uses. clock: the worker's step.
 
-    version: the updates done when it pulled.
+    version: the number of updates when the worker pulled.
     """
 
     worker: int
@@ -36,7 +36,7 @@ class BarePush(NamedTuple):
 
 
 class Clocks(list):
-    """The clock of each worker. Going through them meets each value once: the slowest of many is found soon."""
+    """The clock of each worker. Iteration gives each value once, so the minimum over many workers is found quickly."""
 
     def __init__(self, workers: int):
         super().__init__([0] * workers)
@@ -57,7 +57,7 @@ class Clocks(list):
 class Foreseen:
     """A predicted training. events: (time, "pull" or "push", worker, clock), in order of time.
 
-    staleness: (worker, clock) of each push that is applied -> the updates done since its pull.
+    staleness: (worker, clock) of each applied push -> the updates since its pull.
     """
 
     events: list[tuple[float, str, int, int]] = field(default_factory=list)
@@ -65,11 +65,11 @@ class Foreseen:
 
 
 class Clock:
-    """A training under ``rule``. steps: see ``refimpl.plain.consistencies``. Local; for one ``run``.
+    """A training under ``rule``. steps: see ``refimpl.plain.consistencies``. Local; ``run`` may be called once.
 
     seconds: of each worker's computation: a list by worker, or a function of (worker, clock).
-    there, back: the ``TimedTransfer`` of each worker; None: messages take no time. The first pulls take none anyway.
-    clocks, version, seen: what a consistency may know of its owner.
+    there, back: the ``TimedTransfer`` of each worker; None: messages take no time. The first pulls always take none.
+    clocks, version, seen: the state of an owner that a consistency uses.
     """
 
     def __init__(self, rule: str, workers: int, steps: int, seconds: Sequence[float] | Callable[[int, int], float],
@@ -77,13 +77,13 @@ class Clock:
         self.consistency, self.there, self.back = consistency(rule, workers, steps), there, back
         self.seconds = seconds if callable(seconds) else lambda worker, clock: seconds[worker]
         self.clocks, self.version, self.seen = Clocks(workers), 0, [-1] * workers
-        self.free = np.zeros(1)  # when each card will have done all that came to it
-        self.agenda = [(0.0, worker, True) for worker in range(workers)]  # whether it is there, or has yet to travel
+        self.free = np.zeros(1)  # when each card will have finished its transfers
+        self.agenda = [(0.0, worker, True) for worker in range(workers)]  # True: it has arrived; False: it leaves now
         self.waiting: list[int] = []
         self.foreseen = Foreseen()
 
     def run(self) -> Foreseen:
-        """Return what happens until every worker has heard that the training is over."""
+        """Return what happens until every worker has been told that the training is over."""
         while self.agenda:
             now, worker, there = heapq.heappop(self.agenda)
             if not there:
@@ -104,7 +104,6 @@ class Clock:
             self.version += 1
 
     def _pull(self, now, worker):
-        """Take a worker's pull. Then answer all waiting pulls that the consistency lets through."""
         self.waiting.append(worker)
         for each in list(self.waiting):
             over = self.consistency.over(self, each)
@@ -117,7 +116,7 @@ class Clock:
                     heapq.heappush(self.agenda, (ready, each, False))
 
     def _arrival(self, transfers, worker, now):
-        """Return when a worker's transfer that begins now has arrived, and have the cards carry it."""
+        """Return when a worker's transfer that begins now arrives; mark the cards as busy."""
         if transfers is None:
             return now
         seconds, latency = transfers[worker]

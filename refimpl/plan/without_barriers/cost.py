@@ -1,12 +1,12 @@
-"""The exact bytes of a worker's step without barriers, as the ledger must show them (I2).
+"""The exact bytes of a worker's step without barriers, as the ledger counts them (I2).
 
-    pull      row numbers; control: 8 (1 + S), a kind and how many row numbers of each of S sparse variables
+    pull      row numbers; control: 8 (1 + S), the kind of message and the number of rows of each of S sparse variables
     answer    rows, and whole dense variables; control: 16
-    push      row numbers and rows, and whole dense gradients, of all its microbatches in one; control: 8 (1 + S)
+    push      row numbers and rows, and whole dense gradients, summed over its microbatches; control: 8 (1 + S)
 
-A worker sends these to every other rank, for each is an owner, if only of nothing; what it sends itself is not counted.
-A push that its owner drops was sent, too. But for control, the steps of N workers move what a synchronous step without
-local aggregation moves whose ranks hold one microbatch each: G = 1 in plain/cost_table.py.
+A worker sends these to every other rank, because each is an owner, perhaps of nothing. Messages to itself are not
+counted. A push that its owner drops is counted. Without control, the steps of N workers move as many bytes as one
+synchronous step without local aggregation in which each rank has one microbatch: L = 1 in plain/cost_table.py.
 """
 
 import numpy as np
@@ -16,23 +16,23 @@ from refimpl.plan.plan import Plan
 from refimpl.server.partition import row_bytes
 
 ANSWER = 2 * INDEX
-"""Bytes of control in an answer."""
+"""Control bytes in an answer."""
 
 
 def bytes_of_worker_step(plan: Plan, variables, worker: int, pulled: dict, pushed: dict) -> dict:
-    """Return {(phase, variable, kind): B} of a worker's step, B[i, j] what rank i sends rank j: (N, N) int64. Local.
+    """Return {(phase, variable, kind): B} of a worker's step; B[i, j]: bytes that rank i sends to rank j. Local.
 
-    plan: every variable on the server (``check_served``).  pulled, pushed: name -> (k,) row numbers that the worker
-    asks for, and that its gradient touches.
+    plan: all variables must be on the server (``check_served``).  pulled, pushed: name -> (k,) row numbers that the
+    worker
+    pulls, and that its gradient touches.
     """
     return _matrices(worker, messages_of_worker_step(plan, variables, worker, pulled, pushed))
 
 
 def bytes_of_last_pull(plan: Plan, variables, worker: int, pulled: dict | None = None) -> dict:
-    """Return the bytes, likewise, of the pull by which a worker hears that the training is over. Local.
+    """Return the same for the pull whose answer tells the worker that the training is over. Local.
 
-    pulled: the rows that it asks for, and is sent: under backup, where no worker knows that it has done its last step;
-    None: nothing is asked for, as under every other consistency.
+    pulled: the rows that it pulls and gets; only under backup, where a worker does not know its last step. Else None.
     """
     if pulled is None:
         return _matrices(worker, _to_others(plan, worker, _pull(plan, variables, {})))
@@ -41,7 +41,7 @@ def bytes_of_last_pull(plan: Plan, variables, worker: int, pulled: dict | None =
 
 
 def messages_of_worker_step(plan: Plan, variables, worker: int, pulled: dict, pushed: dict) -> dict:
-    """Return the same as {(phase, variable, kind): (there, back)}: (N,) int64 to each owner, and from it. Local."""
+    """Return the same as {(phase, variable, kind): (there, back)}: (N,) int64 bytes to and from each owner. Local."""
     found = _pull(plan, variables, pulled)
     found["push", "", "control"] = _control(plan, variables), 0
     for v in variables:
@@ -57,7 +57,7 @@ def messages_of_worker_step(plan: Plan, variables, worker: int, pulled: dict, pu
 
 
 def check_served(plan: Plan, variables):
-    """Raise ValueError, naming a variable and the remedy, unless every variable is on the server, all of it. Local."""
+    """Raise ValueError, with a variable and the remedy, unless every variable is completely on the server. Local."""
     for v in variables:
         strategy = plan.strategies[v.name]
         if strategy.replicated or len(strategy.parts(v)) > 1:
@@ -66,7 +66,7 @@ def check_served(plan: Plan, variables):
 
 
 def _pull(plan, variables, pulled):
-    """The messages of a pull and its answers, but for dense variables. pulled: may lack variables, of no rows then."""
+    """Return the messages of a pull and its answers, but for dense variables. pulled: a missing name has no rows."""
     check_served(plan, variables)
     found = {("pull", "", "control"): (_control(plan, variables), ANSWER)}
     for v in variables:
@@ -78,18 +78,16 @@ def _pull(plan, variables, pulled):
 
 
 def _control(plan, variables):
-    """(N,) int64: bytes of control that a pull or a push brings each owner."""
     return np.full(plan.ranks, INDEX * (1 + sum(v.sparse for v in variables)))
 
 
 def _to_others(plan, worker, messages):
-    """The messages but for those of the worker to itself."""
     others = np.arange(plan.ranks) != worker
     return {key: (there * others, back * others) for key, (there, back) in messages.items()}
 
 
 def _matrices(worker, messages):
-    """key -> (N, N) int64 of what a worker sends each owner, and each sends back; without those of nothing."""
+    """Return key -> (N, N) int64 bytes between a worker and the owners, without keys that have none."""
     found = {}
     for key, (there, back) in messages.items():
         if there.any() or back.any():

@@ -1,13 +1,13 @@
-"""Predicted throughput of a training without barriers, where some workers compute more slowly than others.
+"""Predicts the throughput of a training without barriers in which some workers are slower than others.
 
-    a worker's step    bytes of the answer through the cards + its computation + bytes of push and next pull
+    a worker's step    transfer of the answer + its computation + transfer of the push and the next pull
 
-Bytes are exact, the mean over the sampled steps; a card (or a machine's memory) does one transfer after the other, each
-way; a transfer arrives when the last of its cards has done it, a latency later, and ``overhead`` for each of the
-worker's messages. So synchronous workers wait for the busiest card, as in ``refimpl.plan.predict``.
+Bytes are exact: the mean over the sampled steps. A card (or a machine's memory) does one transfer after the other in
+each direction. A transfer arrives when the last of its cards has finished it, plus a latency, plus ``overhead`` for
+each message. So synchronous workers wait for the busiest card, as in ``refimpl.plan.predict``.
 
-Left out: adding up and updating at owners, and that they take cores from computing; how computation varies from step to
-step; bursts; that one message waits at one end for a card at the other. Predictions compare consistencies.
+Left out: the work of owners, variations of the computing time, bursts, and the wait of a message at one end for the
+card at the other. Predictions compare consistencies.
 """
 
 from collections import Counter
@@ -24,15 +24,15 @@ from refimpl.plan.without_barriers.clock import Clock, Foreseen, TimedTransfer
 from refimpl.plan.without_barriers.cost import check_served, messages_of_worker_step
 
 COMPARED = (SYNCHRONOUS, "backup:1", "bounded:2", "softsync:2", "asynchronous")
-STEPS = 100  # that are looked ahead, times S + 1 under bounded:S: a worker that is faster by 2 % gets S steps ahead
-PUSHES = 20_000  # that are looked ahead at most
+STEPS = 100  # predicted steps; S + 1 times as many under bounded:S, so that a worker 2 % faster gets S steps ahead
+PUSHES = 20_000  # the most predicted pushes
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a consistency would give. steps: of all workers together, that are applied, a second.
+    """The prediction for a consistency. steps: applied steps of all workers together in a second.
 
-    staleness: updates between a pull and its push, the mean over pushes that are applied.  applied: part of all pushes.
+    staleness: updates between a pull and its push, the mean over applied pushes.  applied: fraction of the pushes.
     nbytes: bytes of a worker's step between ranks, the mean over workers; the same under every consistency.
     """
 
@@ -44,10 +44,10 @@ class Prediction:
 
 
 def predict_without_barriers(plan: Plan, predictor: Predictor, seconds, asked: str | None = None) -> list[Prediction]:
-    """Return the prediction of each consistency that fits the plan's ranks, and of the one ``asked`` for. Local.
+    """Return the predictions of all consistencies that fit the plan's ranks, and of the one ``asked`` for. Local.
 
-    plan: its owners count; there is no local aggregation.  seconds: of each worker's computation, above 0.
-    Raises ValueError if a variable is not on the server, or there is no such consistency.
+    plan: only its owners count; there is no local aggregation.  seconds: of each worker's computation, above 0.
+    Raises ValueError if a variable is not on the server, or the consistency does not exist.
     """
     check_served(plan, predictor.variables)
     alone = replace(plan, local_aggregation=False, pull_rounds=1)
@@ -64,7 +64,7 @@ def predict_without_barriers(plan: Plan, predictor: Predictor, seconds, asked: s
 
 
 def rules(workers: int, asked: str | None = None) -> list[str]:
-    """Return the consistencies to compare, and the one asked for. Raises ValueError if it cannot be had. Local."""
+    """Return the consistencies to compare, with the one asked for. Raises ValueError if it is not possible. Local."""
     found = []
     for rule in COMPARED:
         with suppress(ValueError):  # backup:1 of one worker
@@ -76,10 +76,9 @@ def rules(workers: int, asked: str | None = None) -> list[str]:
 
 
 def seconds_with(compute: float, slow, ranks: int) -> list[float]:
-    """Return the seconds of each rank's computation: ``compute``, and on slow ranks a factor as long. Local.
+    """Return the seconds of each rank's computation: ``compute``, multiplied by a factor on slow ranks. Local.
 
-    slow: (rank, factor) of each.
-    Raises ValueError for a rank that there is not, or that is named twice, or seconds beyond reason.
+    slow: (rank, factor) of each.  Raises ValueError for an unknown rank, a rank named twice, or invalid seconds.
     """
     for rank, times in Counter(rank for rank, _ in slow).items():
         if rank not in range(ranks):
@@ -96,10 +95,10 @@ def seconds_with(compute: float, slow, ranks: int) -> list[float]:
 
 
 def at_work(foreseen: Foreseen, workers: int) -> tuple[float, float, float]:
-    """Return (steps, staleness, applied) of ``Prediction`` while all workers are at work. Local.
+    """Return (steps, staleness, applied) of ``Prediction`` for the time in which all workers are busy. Local.
 
-    A worker's rate is taken from a pull to a later pull of its own. Looked at is the second half of the time until the
-    first has pushed for the last time: by then the fast ones are as far ahead as they may come.
+    A worker's rate is measured from one of its pulls to a later one. Only the second half of the time until the first
+    worker's last push counts: by then fast workers are as far ahead as they can be.
     """
     pulls: list[list] = [[] for _ in range(workers)]
     last = [0.0] * workers
@@ -122,9 +121,9 @@ def at_work(foreseen: Foreseen, workers: int) -> tuple[float, float, float]:
 
 
 def _messages(plan, predictor, sampled, worker):
-    """Return the worker's Transfers (there, back), and the bytes of its step, means over the sampled steps.
+    """Return the worker's transfers (there, back), and the bytes of its step: means over the sampled steps.
 
-    sampled: of each step, name -> the rows that each rank needs; its gradient touches them all.
+    sampled: for each step, name -> the rows that each rank needs; a gradient is taken to touch all of them.
     """
     network, ways = predictor.network, np.zeros((2, plan.ranks))
     for needs in sampled:
