@@ -1,4 +1,4 @@
-"""Measure our kernels, our training step and our allreduce beside their peers, one thread each, in one run.
+"""Measure refimpl's kernels, training step and allreduce in turns with those of other software, one thread each.
 
 A peer that is not installed is named on stderr and left out.
 """

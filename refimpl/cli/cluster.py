@@ -1,4 +1,4 @@
-"""Run a command on machines that are emulated on this one: cables of a given rate between, shared memory inside.
+"""Run a command on emulated machines, which are joined by cables of a given rate. Ranks of one machine share memory.
 
 python -m refimpl cluster --machines 8 --ranks-per-machine 2 --rate 200mbit -- train lm --architecture hybrid
 """

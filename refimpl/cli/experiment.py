@@ -1,4 +1,4 @@
-"""Run an experiment: the paper's, without barriers, a mesh, trees, a channel, compression, SVMs; what is done is kept.
+"""Run an experiment. If you interrupt it and start it again, it does not repeat the parts that were done.
 
 python -m refimpl experiment NAME [--quick]: trainings that are done, with the same settings and code, are kept, and a
 report of parts keeps those of earlier runs, so that it can be interrupted and started again.

@@ -52,12 +52,12 @@ def add(parser):
     run.add_argument("--timeout", type=seconds, metavar="SECONDS",
                      help="end the run when a rank has waited this long for another (default 300)")
     run.add_argument("--checkpoint-on-signal", action="store_true", help="on SIGINT (Ctrl-C), SIGTERM or SIGHUP, "
-                     "finish the step and write a checkpoint, then end; a second signal ends the run at once")
+                     "finish the step and write a checkpoint, then end; a second signal ends the run immediately")
     run.add_argument("--survive", action="store_true", help="go on without ranks that die, with the same bits. It "
                      "needs Open MPI: mpirun --with-ft ulfm")
     run.add_argument("--backup-every", type=whole(), metavar="K",
-                     help="with --survive: after every K steps each rank has a copy on another rank of what it alone "
-                          "keeps. After a death the others repeat at most K steps (default 1)")
+                     help="with --survive: after every K steps another rank has a copy of what only one rank keeps. "
+                          "After a death the others repeat at most K steps (default 1)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 

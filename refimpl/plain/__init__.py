@@ -9,7 +9,7 @@ Read them in this order:
     hierarchical   an allreduce within each machine and between the machines
     schedule       an allreduce as data, proved before it runs
     channel        tensors written straight into the memory of the rank that needs them
-    tree_packing   trees that use all links of a machine at once, whatever their rates
+    tree_packing   trees that use all links of a machine together, whatever their rates
     server         a parameter server, its rows spread over the ranks     dense_server   the same for dense variables
     replicas       the alternative: every rank keeps everything, row gradients go to all ranks
     reduce_scatter an allreduce in two halves with the optimizer between them: each rank updates its own rows
@@ -25,7 +25,7 @@ Read them in this order:
     agreement      all ranks go on, or all stop with the same message; no rank waits for ever
     survive        ranks die; the others go on without them and end with the same bits
 
-    groups         fully connected layers cut over groups of ranks: data and model parallelism at once
+    groups         fully connected layers cut over groups of ranks: data and model parallelism together
     mesh_layers, mesh              a step of such layers, decision by decision
 
 Encoded gradients need fewer bytes. Each microbatch is encoded by itself, so any number of ranks gives the same bits:

@@ -2,10 +2,10 @@
 
 It decides when an owner answers a pull, and when the owner applies a push. N is the number of workers.
 
-    asynchronous   answer each pull at once; apply each push at once
-    bounded:S      answer a pull when the slowest worker is at most S steps behind this one; apply each push at once
+    asynchronous   answer each pull immediately; apply each push immediately
+    bounded:S      answer a pull when the slowest worker is at most S steps behind this one; apply each push immediately
     snapshot:S     the same pulls as bounded:S; when all N pushes of a step are there, apply them in worker order
-    softsync:n     answer each pull at once; apply the mean of every N / n pushes; their staleness is about n updates
+    softsync:n     answer each pull immediately; apply the mean of every N / n pushes, about n updates stale
     backup:B       apply the mean of the first N - B pushes of each step; later pushes of this step are dropped
     synchronous    backup:0
 

@@ -1,7 +1,7 @@
 """One step of layers that are cut over groups of ranks, with one method for each decision.
 
 ``groups`` shows the same step with its bits and its bytes. Rank r is member r % K of group r // K. The members of a
-group work on several microbatches at once, so most methods take and return a dict {microbatch number: matrix}.
+group work on several microbatches together, so most methods take and return a dict {microbatch number: matrix}.
 
 In float64, with all ranks in one process, the conformance suite computes its expected values with this class. To plant
 a known mistake, it replaces one method (``refimpl.conformance.space.mesh``).

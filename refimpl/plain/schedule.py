@@ -40,7 +40,7 @@ def halving_doubling(ranks):
 def run(rounds, memory, add):
     """Run a schedule in one process. memory[rank][chunk]: the value that each rank has, changed in place.
 
-    All messages of a round leave at once, so they carry the values from before the round.
+    All messages of a round leave together, so they carry the values from before the round.
     """
     for messages in rounds:
         sent = [memory[source][chunk] for source, _, chunk, _ in messages]

@@ -1,4 +1,4 @@
-"""Blink's way to use all links at once: it packs spanning trees from one root into the links of a machine.
+"""Blink's way to use all links at the same time: it packs spanning trees from one root into the links of a machine.
 
 A machine's GPUs are joined by links of different rates. A ring uses some of them and leaves the others idle. Blink
 packs spanning trees from a root: each carries a part of the data, and together they fit into the links.
