@@ -33,6 +33,7 @@ def test_every_work_is_measured_and_reported(cupy, tmp_path):
     assert written["device"]["gpu"] == "stand-in" and {"python", "numpy"} <= set(written["versions"])
     text = (tmp_path / "report" / "bench-gpu.txt").read_text()
     assert "LM float32 adagrad, step 2: CPU and GPU " in text and "OUTSIDE" not in text
+    assert re.search(r"LM step, the host's time: .*compute [\d.]+ ms.*, waiting for device [\d.]+ ms", text)
     assert "gpu-lm-step" in text and "of the GPU's copy bandwidth" in text and written["command"] in text
 
 

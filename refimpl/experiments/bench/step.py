@@ -42,7 +42,7 @@ def race_step(work: str, workload, torch, peer: str = "torch", device: str = "cp
     then the same come again.
     """
     model, data = workload.make_model(), workload.make_data(1, steps=steps)
-    options = _options(workload, device=device)
+    options = options_of(workload, device=device)
     ours, peers = {"refimpl": Trainer.open(model, data, options, Communicator.alone()).train_step}, {}
     if torch is not None and (theirs := peer_work(workload)):
         from refimpl.experiments.bench.peers.torch_replica import Replica
@@ -54,7 +54,7 @@ def race_step(work: str, workload, torch, peer: str = "torch", device: str = "cp
 def race_one_batch(work, workload, streams, seconds, rounds=7) -> list[Row]:
     """Race one step of V microbatches against one step of V = 1 with all their streams. streams: of each microbatch."""
     cuts = (MICROBATCHES, streams), (1, MICROBATCHES * streams)
-    steps = [Trainer.open(workload.make_model(), _with_streams(workload, many).make_data(v), _options(workload),
+    steps = [Trainer.open(workload.make_model(), _with_streams(workload, many).make_data(v), options_of(workload),
                           Communicator.alone()).train_step for v, many in cuts]
     size = f"{MICROBATCHES} x {_with_streams(workload, streams)}"
     return race(work, size, {f"refimpl V = {MICROBATCHES}": steps[0]}, {"one big batch": steps[1]}, seconds, rounds)
@@ -64,5 +64,6 @@ def _with_streams(workload, streams):
     return replace(workload, shape={**workload.shape, "streams": streams})
 
 
-def _options(workload, **more) -> Options:
+def options_of(workload, **more) -> Options:
+    """Return the options of a workload's training. more: other options. Local."""
     return Options(architecture="hybrid", **workload.entry.optimizer, **more)

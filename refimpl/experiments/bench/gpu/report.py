@@ -40,6 +40,9 @@ def describe(result: dict) -> list[str]:
     for model, budget in result.get("budgets", {}).items():
         lines.append(f"{model.upper()} step, by its budget: {budget['device'] * 1e3:.1f} ms of the GPU (an H100), "
                      f"beside them {budget['host'] * 1e3:.1f} ms of the host for {budget['launches']} launches")
+    for model, phases in result.get("phases", {}).items():
+        lines.append(f"{model.upper()} step, the host's time: " +
+                     ", ".join(f"{phase} {seconds * 1e3:.1f} ms" for phase, seconds in phases.items()))
     between = result.get("allreduce", {})
     if "error" in between:
         lines.append(f"allreduce between two ranks failed: {between['error']}")

@@ -20,9 +20,11 @@ from refimpl.experiments.bench.allreduce.run import run_on_gpus
 from refimpl.experiments.bench.gpu import bounds, budget
 from refimpl.experiments.bench.kernels.rows import zipf_ids
 from refimpl.experiments.bench.peers import import_torch
-from refimpl.experiments.bench.step import race_step
+from refimpl.experiments.bench.step import options_of, race_step
 from refimpl.experiments.bench.timing import Row, race, report
 from refimpl.training.device import find_gpu
+from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
 
 STEPS = 8  # of different batches; then the same come again
 IDS = key_of("bench", "ids")
@@ -67,7 +69,8 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
     sums = len(np.unique(ids))  # every row is read, every sum written, once
     result |= {"device": device.to_json(), "copy_bandwidth": copy,
                "merge_bandwidth": (count + sums) * width * 4 / merge[0].seconds,
-               "budgets": {w.model: least for w in sizes.workloads if (least := budget_of(w))}}
+               "budgets": {w.model: least for w in sizes.workloads if (least := budget_of(w))},
+              "phases": {w.model: phases_of(w) for w in sizes.workloads}}
     result["bounds"] = [asdict(row) for training in trainings for row in bounds.compare(*training)]
     if between_ranks:
         try:
@@ -84,6 +87,17 @@ def _torch():
         return None
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     return torch
+
+
+def phases_of(workload: Workload) -> dict[str, float]:
+    """Return the seconds that the host spends in each phase of a step, the mean of several steps. Local.
+
+    If "waiting for device" is short, the host limits the speed.
+    """
+    model, data = workload.make_model(), workload.make_data(1, steps=STEPS)
+    trainer = Trainer.open(model, data, options_of(workload, device="cuda"), Communicator.alone())
+    spent = [trainer.train_step()["seconds"] for _ in range(2 * STEPS)][STEPS:]
+    return {phase: sum(step.get(phase, 0.0) for step in spent) / STEPS for phase in spent[0]}
 
 
 def budget_of(workload: Workload) -> dict | None:
