@@ -26,8 +26,7 @@ def buckets_of(plan: Plan) -> list[Bucket]:
     """Return the plan's buckets in the order in which their exchanges begin. Local.
 
     If the plan names no buckets, there is one for each strategy. Raises ValueError unless each variable of the plan is
-    in
-    exactly one bucket, and all variables of a bucket have one strategy.
+    in exactly one bucket, and all variables of a bucket have one strategy.
     """
     kinds = {name: (type(strategy), strategy.codec, strategy.joins(name))
              for name, strategy in plan.strategies.items()}
@@ -75,13 +74,11 @@ def with_buckets(plan: Plan, variables, largest: int | None = None) -> Plan:
     """Return the plan with buckets in backward order. A plan that has buckets is not changed. Local.
 
     Dense variables of a strategy share a bucket of up to ``largest`` bytes (None: BUCKET). Sparse variables share one
-    if
-    they are neighbours with equally many rows, as a weight and its bias: then the same rows of both are needed.
+    if they are neighbours with equally many rows, as a weight and its bias: then the same rows of both are needed.
 
     Rows are pulled in a round for each microbatch of a rank, so that the first need not wait for the rows of the
-    others.
-    With local aggregation there is one round. Otherwise a row that two ranks of a machine need could be sent to it
-    twice.
+    others. With local aggregation there is one round. Otherwise a row that two ranks of a machine need could be sent to
+    it twice.
     """
     if plan.buckets:
         return plan

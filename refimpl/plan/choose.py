@@ -43,8 +43,7 @@ class Candidate:
     """One strategy for a variable. alone: predicted seconds of this variable's exchange alone.
 
     step: predicted seconds of all exchanges, the others as planned.  card_bytes: bytes of this variable in and out of
-    the
-    busiest card in a step; on one machine, bytes between its ranks.
+    the busiest card in a step; on one machine, bytes between its ranks.
     """
 
     alone: float

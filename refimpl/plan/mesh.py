@@ -38,8 +38,7 @@ class Mesh(NamedTuple):
         """Return the number of rounds in which a group takes V microbatches, equally many of each rank. Local.
 
         It is K if K divides V / N (SplitBrain). Fewer microbatches need fewer rounds: then products have more rows, and
-        members
-        exchange less often. The bits do not depend on it.
+        members exchange less often. The bits do not depend on it.
         """
         return math.gcd(microbatches // self.size, self.model)
 

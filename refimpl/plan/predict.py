@@ -74,8 +74,7 @@ class Traffic:
     """Bytes and messages of a step, by round: (phase, kind). All messages of a phase and kind form a round.
 
     The traffic of variables that are exchanged together is added up, but not their messages: small arrays between two
-    ranks
-    share a message (transport/packed.py), and for large ones the bytes decide.
+    ranks share a message (transport/packed.py), and for large ones the bytes decide.
 
     moved: round -> (3, M) bytes that leave each machine's card, enter it, and go between ranks of the machine.
     largest: round -> the most bytes from one rank to another.  messages: round -> (N,), sent and received by each rank.

@@ -21,8 +21,7 @@ def with_whole(plan: Plan, variables, sample: Sample) -> tuple[Plan, dict[str, s
     """Return the plan in which tables with an α near 1 are sent whole, and variable -> the reason. Local.
 
     sample: must contain the first step. The plan is not changed without a sample, on one rank, or if the allreduce adds
-    in
-    another order than the server.
+    in another order than the server.
     """
     chosen, reasons = {}, {}
     if not sample.steps or not prove(plan.schedule()).canonical:

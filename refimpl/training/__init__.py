@@ -1,1 +1,1 @@
-"""Train a model on all ranks: one step, optimizers' use, data, checkpoints, what a run writes."""
+"""Train a model on all ranks: steps, the optimizer's updates, data, checkpoints, and the files of a run."""

@@ -1,6 +1,6 @@
-"""Ranks that would not train the same thing must not train at all (docs/design.md, I5).
+"""Before a training the ranks compare what they are about to train, and stop if they differ (docs/design.md, I5).
 
-They compare what describes a training, and samples of initial values: those must be functions of (seed, name, place).
+They compare options and descriptions, and samples of initial values, which must depend only on (seed, name, place).
 """
 
 import hashlib
@@ -14,14 +14,15 @@ from refimpl.transport import CollectiveError, Communicator
 
 PIECES = 8
 ELEMENTS = 4096
-"""PIECES pieces of a variable are compared, at both ends and evenly between, each of at most ELEMENTS elements: whole
-rows if two fit. The effort does not grow with the variable. What lies between the pieces is not seen."""
+"""PIECES pieces of each variable are compared: both ends, and places evenly between. A piece has at most ELEMENTS
+elements, and whole rows if two fit. So the time does not depend on the size. Other elements are not compared.
+"""
 
 
 def agree_on(comm: Communicator, facts: dict):
-    """Raise CollectiveError on every rank, naming each fact that differs and who says what, unless all say the same.
+    """Raise CollectiveError on every rank unless all ranks have equal facts; it names those that differ. Collective.
 
-    facts: name -> JSON value (options, shapes, fingerprints, versions). Collective.
+    facts: name -> JSON value (options, shapes, fingerprints, versions).
     """
     text, error = "", None
     try:
@@ -45,7 +46,7 @@ def agree_on(comm: Communicator, facts: dict):
 
 
 def _short(value: str) -> str:
-    """A hash is told by its first digits; a string without its quotes; what is too long to be read by its own hash."""
+    """Return a value for a message: the first digits of a hash, a string without quotes, the hash of a long text."""
     text = value.strip('"')
     if len(text) > 400:
         text = hashlib.sha256(text.encode()).hexdigest()
@@ -53,7 +54,7 @@ def _short(value: str) -> str:
 
 
 def describe_variable(variable) -> str:
-    """Return all of a variable that the numbers or messages of a training depend on, as text. Local."""
+    """Return as text all properties of a variable that affect the numbers or messages of a training. Local."""
     words = [f"{variable.dtype} {variable.shape}"]
     words += [flag for flag in ("sparse", "statistic") if getattr(variable, flag)]
     words += [f"not {flag}" for flag in ("decays", "clipped") if not getattr(variable, flag)]
@@ -65,7 +66,7 @@ def describe_variable(variable) -> str:
 
 
 def initial_facts(variables, seed: int) -> dict[str, str]:
-    """Return what all ranks must say alike of initial values: fact -> SHA-256 of a sample of a variable. Local.
+    """Return fact -> SHA-256 of a sample of each variable's initial values. All ranks must have the same. Local.
 
     Raises ValueError for values that are not finite, or that depend on more than seed, name and place.
     """
@@ -73,7 +74,7 @@ def initial_facts(variables, seed: int) -> dict[str, str]:
 
 
 def _looked_at(variable, seed) -> str:
-    """Return the SHA-256 of the sample, each piece asked for twice, and its second half once more, alone."""
+    """Return the SHA-256 of the sample. Each piece is computed twice, and its second half once more by itself."""
     total = hashlib.sha256()
     for start, middle, stop in _pieces(variable):
         values, again = _elements(variable, seed, start, stop), _elements(variable, seed, start, stop)
@@ -89,7 +90,7 @@ def _looked_at(variable, seed) -> str:
 
 
 def _pieces(variable) -> list[tuple[int, int, int]]:
-    """Return (start, middle, stop) of the pieces, in elements; all three between rows where two rows fit in a piece."""
+    """Return (start, middle, stop) of each piece, in elements. If two rows fit in a piece, it is cut between rows."""
     rows = variable.shape[0] if variable.shape else 1
     unit = variable.size // rows
     if 2 * unit > ELEMENTS and variable.size > ELEMENTS:

@@ -1,7 +1,7 @@
 """Where a rank computes: on the CPU with NumPy, or on one GPU with CuPy. And the errors if that is not possible.
 
-The same lines run on both (docs/design.md, I6): a training differs in its array module, and in the bits that another
-kind of device gives (I1 holds for each kind by itself).
+The same lines run on both (docs/design.md, I6); only the array module differs. The bits of a CPU and a GPU differ, so
+invariant I1 holds for each of them.
 """
 
 import importlib
@@ -20,7 +20,7 @@ REPEATABLE = {
     "NVIDIA_TF32_OVERRIDE": "0",  # products of float32 are products of float32
     "CUPY_TF32": "0",
 }
-"""What libraries read when they are loaded: without these the same product may be other bits, or of fewer digits."""
+"""Settings that libraries read when they are loaded. Without them a product may have other bits, or fewer digits."""
 
 FEWER_DIGITS = "by which products of float32 are computed from numbers of fewer digits"
 REFUSED = {
@@ -32,11 +32,12 @@ REFUSED = {
     "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "which lets the thread that exchanges read what the one that computes has "
                                            "not written yet",
 }
-"""Switches that may only be off, and why: with them on a run would be another, without a word."""
+"""Switches that must be off, and why: otherwise a run would silently compute with fewer digits or in another order."""
 
 RECORDED = ("CUPY_ACCELERATORS", "CUBLAS_WORKSPACE_CONFIG", "CUBLAS_EMULATION_STRATEGY", "NCCL_ALGO", "NCCL_PROTO")
-"""Settings that choose among ways to compute, each in an order of its own: a run says which it had, and ranks that have
-not the same are refused. (Environment variables of CuPy and NCCL; cuBLAS: Results reproducibility.)"""
+"""Settings that choose an algorithm, and so the order of additions. A run records them, and ranks must have the same.
+(Environment variables of CuPy and NCCL; cuBLAS: Results reproducibility.)
+"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Device:
     """Where this rank computes. kind: "cpu" or "cuda".  xp: numpy or cupy.  index: the GPU's number on its machine.
 
     facts: what its bits depend on, name -> JSON value; all ranks must have the same.
-    why: it is no GPU, though one would have been taken; "" where that was not asked.
+    why: if a GPU was wanted and there is none, the reason; else "".
     """
 
     kind: str
@@ -54,17 +55,17 @@ class Device:
     why: str = ""
 
     def use(self):
-        """Compute here from now on: for every thread of the rank that touches its arrays. Local."""
+        """Use this device from now on. Each thread of the rank that touches its arrays must call it. Local."""
         if self.index is not None:
             self.xp.cuda.Device(self.index).use()
 
     def synchronize(self):
-        """Wait until the device has done what it was asked for. Local."""
+        """Wait until the device has finished all work. Local."""
         if self.index is not None:
             self.xp.cuda.Device(self.index).synchronize()
 
     def told(self, wanted: str) -> str | None:
-        """Return a line for the start of a training: which GPU, or why there is none; None if the CPU was wanted."""
+        """Return a line for the start of a training: which GPU, or why none is used; None if the CPU was wanted."""
         if self.kind == wanted == "cpu":
             return None
         return f"device: {self}" + (f", as not every rank finds a GPU: {self.why}" if self.kind == "cpu" else "")
@@ -81,10 +82,10 @@ CPU = Device("cpu", np)
 
 
 def open_device(wanted: str, comm) -> Device:
-    """Return this rank's device: as wanted; "auto": a GPU if every rank finds one. Collective.
+    """Return this rank's device: the wanted one; for "auto" a GPU if every rank finds one. Collective.
 
-    A machine's ranks take its GPUs in turn; where there are fewer GPUs than ranks they share them.
-    Raises CollectiveError on every rank, saying what is missing, if "cuda" is wanted and a rank has none.
+    The ranks of a machine take its GPUs in turn, and share them if there are fewer GPUs than ranks.
+    Raises CollectiveError on every rank, with what is missing, if "cuda" is wanted and a rank has no GPU.
     """
     agree_on(comm, {"device": wanted})
     if wanted == "cpu":
@@ -101,9 +102,9 @@ def open_device(wanted: str, comm) -> Device:
 
 
 def find_gpu(place: int) -> Device:
-    """Return the GPU of the machine's rank number ``place``, made the current one. Local.
+    """Return the GPU of the machine's rank number ``place``, and make it the current one. Local.
 
-    Raises ValueError naming what is missing, and what to do.
+    Raises ValueError, with the remedy, if something is missing.
     """
     for name, value in REPEATABLE.items():
         os.environ[name] = os.environ.get(name) or value
@@ -129,7 +130,7 @@ def find_gpu(place: int) -> Device:
 
 
 def _cupy():
-    """Return CuPy. Raises ValueError if it is not here or cannot be loaded."""
+    """Return CuPy. Raises ValueError if it is missing or cannot be loaded."""
     try:
         return importlib.import_module("cupy")
     except ModuleNotFoundError as problem:
@@ -150,12 +151,12 @@ def _facts(cupy, index) -> dict:
 
 
 LESS = "Reduce --microbatch-size, with more --microbatches"
-"""What to do where a step needs too much memory."""
+"""The remedy if a step needs too much memory."""
 
 
 @contextmanager
 def memory_for(what: str, remedy: str):
-    """If memory ends inside the block, raise ValueError with what needed the memory and what to reduce. Local."""
+    """If the block runs out of memory, raise ValueError with what needed it and what to reduce. Local."""
     try:
         yield
     except MemoryError as problem:  # CuPy's own error is one

@@ -1,4 +1,4 @@
-"""Held-out loss, perplexity, accuracy: sums over all ranks that do not depend on their number."""
+"""Held-out loss, perplexity and accuracy: sums over all ranks that do not depend on their number."""
 
 import math
 
@@ -14,7 +14,7 @@ from refimpl.transport import CollectiveError
 
 
 def check_can_judge(model, heldout):
-    """Raise ValueError if there are held-out data for a model that cannot be judged by them. Local."""
+    """Raise ValueError if there are held-out data, but the model cannot be evaluated on them. Local."""
     if heldout is not None and not hasattr(model, "evaluate"):
         raise ValueError(f"there are held-out data, but {type(model).__name__} has no evaluate: give it one "
                          "(models/protocol.py), or leave the held-out data out")
@@ -23,9 +23,9 @@ def check_can_judge(model, heldout):
 def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     """Return {"loss", "count", "perplexity"} or {..., "accuracy"} over one epoch of ``heldout``. Collective.
 
-    heldout: a ``Data``.  steps: the most steps of it that are evaluated; None: all.
-    Every rank evaluates its microbatches on whole values of all variables.
-    Needs model.evaluate(dense, tables, batch); see ``models.protocol``.
+    heldout: a ``Data``.  steps: the largest number of its steps to evaluate; None: all.
+    Every rank evaluates its microbatches with whole values of all variables, by ``model.evaluate(dense, tables,
+    batch)``; see ``models.protocol``.
     """
     parameters, comm = trainer.parameters, trainer.comm
     model, heldout = CheckedModel(trainer.model), CheckedData(heldout)

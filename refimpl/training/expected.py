@@ -1,4 +1,4 @@
-"""What people who know other frameworks say to ``Options`` and ``train``, and what to say here instead."""
+"""Names of options in other frameworks, and the names to use here instead."""
 
 OWN_LOOP = ("a loop of your own, refimpl.torch.Trainer, takes any optimizer and scheduler of torch.optim, and "
             "refimpl.jax.Trainer any of optax")
@@ -24,11 +24,11 @@ MEANT = {
                     "say train(..., heldout, evaluate_every=N, keep_best=True): it is kept in the folder best"),
     **dict.fromkeys(("fp16", "bf16", "amp", "mixed_precision"), 'say precision, "fp16" or "bf16"; it is emulated'),
 }
-"""Name -> the remedy. Each is refused with it, before anything is done."""
+"""Name -> the remedy. Each of these names is refused before anything is done."""
 
 
 def refuse_meant(asked):
-    """Raise TypeError for the first of these names that is another framework's, with what to say here. Local."""
+    """Raise TypeError for the first name that belongs to another framework, with the name to use here. Local."""
     for name in asked:
         if name in MEANT:
             raise TypeError(f"{name} is unknown here: {MEANT[name]}")

@@ -1,4 +1,4 @@
-"""A learning rate that is a function, or a scheduler of PyTorch, as the list of its factors: plain data."""
+"""A learning rate given as a function, or as a scheduler of PyTorch, becomes the list of its factors: plain data."""
 
 import math
 import warnings
@@ -6,14 +6,14 @@ import warnings
 from refimpl.training.expected import OWN_LOOP
 
 MOST_STEPS = 1 << 20
-"""Of a rate as a list, which config.json and each checkpoint hold."""
+"""The longest list of factors. config.json and each checkpoint contain it."""
 
 
 def factors_of(rate, steps, base, warmup):
-    """Return factor of ``base`` -> of each step, for a function or a scheduler; else ``rate`` as it is. Local.
+    """Return the factor of ``base`` in each step, for a function or a scheduler; other rates are not changed. Local.
 
-    Raises ValueError for a scheduler that needs a metric, or changes more than the rate; for factors that are no
-    numbers of at least 0; and beside a warm-up.
+    Raises ValueError for a scheduler that needs a metric or changes more than the rate, for factors that are not
+    numbers of at least 0, and if there is also a warm-up.
     """
     if isinstance(rate, type) or not (callable(rate) or hasattr(rate, "get_last_lr") or isinstance(rate, list)):
         return rate
@@ -34,7 +34,7 @@ def factors_of(rate, steps, base, warmup):
 
 
 def _scheduled(scheduler, steps, base) -> list[float]:
-    """Return the factors of an ``lr_scheduler``, which is stepped, and then as before."""
+    """Return the factors of an ``lr_scheduler``. It is stepped, and then put back into its state."""
     name, optimizer = type(scheduler).__name__, scheduler.optimizer
     if not hasattr(scheduler, "last_epoch") or name == "ReduceLROnPlateau":
         raise ValueError(f"{name} needs the loss of each step: {OWN_LOOP}")

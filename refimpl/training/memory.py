@@ -1,4 +1,4 @@
-"""Is there memory for a training? Told before the first array is made: a system that has too little kills its ranks."""
+"""Is there enough memory for a training? This is checked before arrays are made; later Linux would kill ranks."""
 
 import refimpl.strategies  # noqa: F401 - a plan knows those that were imported
 from kernels.update import OPTIMIZERS
@@ -10,19 +10,19 @@ GIB = 1 << 30
 
 
 def members_of(options, ranks: int) -> int:
-    """Return how many ranks at most share a layer that is cut. Local. Raises ValueError for what says no mesh."""
+    """Return the largest number of ranks that share a cut layer. Local. Raises ValueError for an invalid mesh."""
     if options.plan is not None:
         return max(1, Plan.from_json(options.plan).on_mesh.model)
     return {None: 1, "auto": ranks}.get(options.mesh) or Mesh.of(options.mesh, ranks).model
 
 
 def require_memory(variables, optimizer: str, ranks: int, members: int = 1):
-    """Raise ValueError if this host's ranks, of ``ranks`` in all, cannot hold what every architecture holds. Local.
+    """Raise ValueError if this host's part of ``ranks`` ranks cannot keep what every architecture needs. Local.
 
         bytes of a rank = 2 Σ dense + (1 + state) Σ sparse / N
 
-    A dense variable and its gradient are on every rank, of one in column blocks a part for each of ``members``; rows,
-    with the optimizer's state, on the server at least once.
+    A dense variable and its gradient are on every rank (if it has column blocks, a part for each of ``members``). Rows
+    and the optimizer's state are on the server at least once.
     """
     dense, sparse = ([v for v in variables if v.sparse is kind] for kind in (False, True))
     of_rank = sum(v.nbytes // (members if v.blocks > 1 else 1) for v in dense)

@@ -1,4 +1,4 @@
-"""Every choice of a training, in one frozen record that is printed, compared between ranks, and saved."""
+"""All options of a training, in one frozen object that is printed, compared between ranks, and saved."""
 
 import sys
 from dataclasses import asdict, dataclass, field, fields
@@ -18,8 +18,9 @@ from refimpl.transport.device.choice import TRANSPORTS
 
 MATHEMATICS = ("optimizer", "learning_rate", "scale_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
                "optimizer_options", "average_sparse", "seed", "consistency", "correction", "codec", "precision")
-"""Options that change the numbers; a resumed run takes them from its checkpoint. The others change no bit,
-but for ``device``: another kind of it rounds otherwise, and a run may be resumed there all the same."""
+"""Options that change the numbers; a resumed run takes them from its checkpoint. No other option changes a bit, except
+``device``: another kind of device rounds differently, but a run may be resumed there.
+"""
 
 BALANCES = ("bytes", "popularity")
 DEVICES = ("cpu", "cuda", "auto")
@@ -27,39 +28,40 @@ DEVICES = ("cpu", "cuda", "auto")
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the trainer; the model and the data have their own.
+    """Options of the trainer. The model and the data have their own.
 
     architecture, sparse_as_dense, partitions, scheme, allreduce: see ``refimpl.plan.make_plan``.
-    shard_optimizer: each rank updates its N-th of the dense variables, and alone keeps the optimizer's state of it.
-    balance: partitions go to owners by their "bytes", or by the "popularity" of their rows in sampled steps.
-    plan: a plan's JSON, to be followed as it is; None: made from the architecture.
-    search_partitions: find P during the first steps (docs/paper.md, Mechanisms), from ``partitions`` on (None: from the
+    shard_optimizer: each rank updates 1 / N of the dense variables, and keeps the optimizer's state only for these.
+    balance: owners get partitions by "bytes", or by the "popularity" of their rows in sampled steps.
+    plan: the JSON of a plan to follow; None: the plan is made from the architecture.
+    search_partitions: find P during the first steps (docs/paper.md, Mechanisms), starting at ``partitions`` (None: the
     number of machines). A sample is the mean of ``search_sample`` steps after ``search_warmup`` others.
-    memory_limit: bytes of served rows and their state that a rank may hold; None: no limit.
+    memory_limit: bytes of served rows and their state that a rank may keep; None: no limit.
     hot_rows: H, the first rows of each sparse variable on the server that are replicated and summed by allreduce;
-    "auto": the number that is predicted to be fastest. For rows that are numbered by falling popularity.
+    "auto": the number that is predicted to be fastest. Rows must be numbered by falling popularity.
     mesh: "DATAxMODEL": fully connected layers are cut over groups of MODEL ranks (``refimpl.plan.mesh``); "auto": the
     mesh that is predicted to be fastest; None: no layer is cut.
-    local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
-    overlap: exchange in a thread while the rank computes; None: as is likely to pay, see ``choose_overlap``.
+    local_aggregation: the ranks of a machine merge their row gradients and pulls before these leave the machine.
+    overlap: a thread exchanges while the rank computes; None: if it is likely to pay, see ``choose_overlap``.
     device: where the ranks compute, "cpu", "cuda" (a GPU for each rank, or shared) or "auto"; see ``open_device``.
     transport: how device arrays travel, "nccl", "staged" or "auto"; see ``refimpl.transport.device.choice``.
-    channel: what exchanges move goes through a tensor channel, one of ``transport.channel.CHANNELS``.
+    channel: exchanges use a tensor channel, one of ``transport.channel.CHANNELS``.
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
-    scale_rate: the number of microbatches that ``learning_rate`` is for; with V the rate is V / scale_rate times it.
+    scale_rate: the number of microbatches for which ``learning_rate`` is given. With V it is multiplied by V /
+    scale_rate.
     rate: a name of ``rates``; or a function of a step's number, from 0, that returns a factor of the learning rate; or
-    an ``lr_scheduler`` of PyTorch, stepped after each step. Both are kept as the list of their factors.
+    an ``lr_scheduler`` of PyTorch, stepped after each step. Both are stored as the list of their factors.
     rate_steps: steps until a falling rate ends; None: ``steps``.
-    clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter;
+    clip_norm: largest global norm of the gradient; None: no clipping.  weight_decay: adds decay * parameter;
     None: 0, and 0.01 for adamw, as in PyTorch.
-    consistency, correction: how old the values may be that a worker computes with, and how a stale gradient is
+    consistency, correction: how old the values may be with which a worker computes, and how a stale gradient is
     corrected; see ``refimpl.plain.consistencies`` and ``corrections``, and without a server ``decentralised``. Without
     barriers optimizer and rate count an owner's updates, or a replica's steps.
     slow_rank: rank, as text -> the factor by which its computation is slowed down.
-    codec: kind ("dense", "sparse") or variable -> how its gradients are encoded, of ``refimpl.gradients.codecs``.
-    "bf16/integers:8": by the one with which architecture "auto" predicts the shortest step, or not at all.
-    precision: the model computes with "bf16" or "fp16" beside float32 masters; see ``step.precision``. None: float32.
+    codec: kind ("dense", "sparse") or variable -> how its gradients are encoded, see ``refimpl.gradients.codecs``.
+    "bf16/integers:8": architecture "auto" takes the one with the shortest predicted step, or none.
+    precision: the model computes with "bf16" or "fp16", with float32 masters; see ``step.precision``. None: float32.
     average_sparse: False sums row gradients over the microbatches instead of averaging them, as the authors' code
     does: every sparse variable's gradient is V times larger (docs/paper.md, Mechanisms).
     """
@@ -128,7 +130,7 @@ class Options:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
         if self.precision not in (None, *KINDS):
             raise ValueError(f"no precision {self.precision!r}; there are {', '.join(KINDS)}")
-        if self.shard_optimizer and self.plan is None:  # which says itself
+        if self.shard_optimizer and self.plan is None:  # a given plan decides itself
             check_sharded(self.architecture)
         if self.channel != NONE and (self.consistency != SYNCHRONOUS or self.device != "cpu"):
             raise ValueError(f"--channel {self.channel} carries a synchronous training's arrays in host memory: leave "
@@ -152,12 +154,12 @@ class Options:
             raise ValueError(f"clip_norm is {self.clip_norm}: give a positive norm, or none for no clipping")
 
     def to_json(self) -> dict:
-        """Return the fields as they are kept in config.json."""
+        """Return the fields as plain data for config.json."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict) -> "Options":
-        """Read what ``to_json`` wrote. Raises ValueError naming an option that is unknown, or of another type."""
+        """Return the options that ``to_json`` wrote. Raises ValueError, which names an unknown or wrong option."""
         return shaped(data, cls, "$.options")
 
 
@@ -167,7 +169,7 @@ WANTED = {int: "a whole number", float: "a finite number", bool: "True or False"
 
 
 def _plain(name, value, kinds):
-    """Return an option as a Python value. Raises ValueError, with the remedy, unless it is of one of the kinds."""
+    """Return an option as a Python value. Raises ValueError, with the remedy, unless its type is one of the kinds."""
     plain = value.item() if getattr(value, "ndim", None) == 0 else value  # NumPy's numbers, and arrays of one
     if isinstance(plain, bool):
         fits = bool in kinds
@@ -188,9 +190,9 @@ PYTORCHS_DEFAULTS = ("dampening", "nesterov", "amsgrad", "maximize")
 
 
 def _by_pytorchs_names(name, given) -> tuple[str, dict]:
-    """Return our optimizer and its options for what may be said in PyTorch's words. Local.
+    """Return our optimizer and its options for names and options of PyTorch. Local.
 
-    sgd with momentum is momentum, and nesterov with nesterov=True; options that say PyTorch's default are left out.
+    sgd with momentum becomes momentum, or nesterov with nesterov=True. Options with PyTorch's default are left out.
     """
     given = {PYTORCHS.get(option, option): value for option, value in given.items()}
     if isinstance(betas := given.get("betas"), (tuple, list)) and len(betas) == 2:

@@ -1,8 +1,8 @@
-"""``OwnLoop``: a training step by step, whose loop is the user's. PyTorch's and JAX's ``Trainer`` are made of it.
+"""``OwnLoop``: training step by step in the user's own loop. The ``Trainer`` of PyTorch and of JAX are built on it.
 
-    shard    ─▶ an epoch's global batches
-    _compute ─▶ pull, forward and backward pass of this rank's microbatches, sums over all ranks, which wait
-    _move    ─▶ the update: by the framework's own optimizer, or as ``train`` does it
+shard    ─▶ an epoch's global batches
+_compute ─▶ pull, forward and backward pass of this rank's microbatches, sums over all ranks, which are kept
+_move    ─▶ the update: by the framework's own optimizer, or as in ``train``
 """
 
 from contextlib import contextmanager
@@ -29,23 +29,23 @@ WITHOUT_OWNERS = {"consistency": "synchronous", "shard_optimizer": False, "searc
 
 
 class GlobalBatch(NamedTuple):
-    """A step's batch, of all ranks together: its data and the number of its step in them."""
+    """The batch of a step, of all ranks together: its data, and the number of its step in them."""
 
     data: Any
     number: int
 
 
 class OwnLoop:
-    """A training whose loop is the user's. Local to make; all ranks call each method, with the same arguments.
+    """A training with the user's own loop. The constructor is local; all ranks call each method with equal arguments.
 
-    comm: None: all ranks.  optimizers: of the framework; empty: that of ``options`` moves all, with the bits of
-    ``train``.  slots: table -> slot -> initial value of what its optimizer keeps.
-    metrics: of the last step, as ``train`` gives them to ``progress``.
-    Raises ValueError, with a remedy, for what cannot be trained so; methods raise CollectiveError on every rank.
+    comm: None: all ranks.  optimizers: of the framework; empty: the one in ``options`` updates everything, with the
+    bits of ``train``.  slots: table -> slot -> initial value of what its optimizer keeps.
+    metrics: of the last step, as ``train`` passes them to ``progress``.
+    Raises ValueError, with a remedy, for what cannot be trained; methods raise CollectiveError on every rank.
     """
 
     first = "loss(batch)"
-    """The call that computes gradients, in messages."""
+    """The name of the call that computes gradients, for messages."""
 
     def __init__(self, model, optimizers: list, options: Options, comm, slots: dict):
         self.model, self.optimizers, self.options, self.given, self.slots = model, optimizers, options, comm, slots
@@ -57,24 +57,24 @@ class OwnLoop:
 
     @cached_property
     def comm(self) -> Communicator:
-        """The communicator, made when it is first asked for. Collective then, local afterwards."""
+        """The communicator. Its first use is collective, because it is made then."""
         return Communicator.of(self.given)
 
     @property
     def is_main_process(self) -> bool:
-        """Whether this is rank 0, which writes files and prints. As ``comm``."""
+        """Whether this is rank 0, which writes files and prints. Collective at its first use, as ``comm``."""
         return self.comm.rank == 0
 
     def print(self, *words):
-        """Print on rank 0. As ``comm``."""
+        """Print on rank 0. Collective at its first use, as ``comm``."""
         if self.is_main_process:
             print(*words, flush=True)
 
     def shard(self, loader):
-        """Return an iterator over an epoch of data: its global batches. Collective.
+        """Return an iterator over the global batches of an epoch. Collective.
 
-        loader: a ``Data``, or what the framework's Trainer takes for it. The next call gives the next epoch, in another
-        order.
+        loader: a ``Data``, or another source of data that the framework's Trainer takes. The next call gives the next
+        epoch, in another order.
         """
         if id(loader) not in self.data:
             data = self._data(loader)
@@ -86,11 +86,11 @@ class OwnLoop:
         return (GlobalBatch(data, epoch * data.steps_per_epoch + n) for n in range(data.steps_per_epoch))
 
     def zero_grad(self):
-        """Drop the gradients that no step has used; ``step`` does it, too. Local."""
+        """Drop the gradients that no step has used; ``step`` also does this. Local."""
         self.found, self.reduced, self.scale, self.ready = None, [], 1.0, False
 
     def evaluate(self, loader) -> dict:
-        """Return {"loss", "count", ...} over all examples of such data. Collective."""
+        """Return {"loss", "count", ...} over all examples of a loader. Collective."""
         with self._at_work() as base:
             self._meet("evaluate(data)", alike=True)
             data = self._data(loader)
@@ -98,7 +98,7 @@ class OwnLoop:
             return evaluate(base, data)
 
     def state_dict(self) -> dict:
-        """Return all that ``load_state_dict`` needs, on any number of ranks. Collective."""
+        """Return everything that ``load_state_dict`` needs, on any number of ranks. Collective."""
         with self._at_work() as base:
             self._meet("state_dict()", alike=True)
             whole = {key_of_array(*array): base.parameters.collect(*array, True, "checkpoint")
@@ -109,7 +109,7 @@ class OwnLoop:
                     "epochs": [epochs for *_, epochs in self.data.values()]}
 
     def load_state_dict(self, state: dict):
-        """Go on from a ``state_dict`` of a Trainer, at the next epoch of each loader, in their order. Collective."""
+        """Continue from a ``state_dict`` of a Trainer, at the next epoch of each loader, in their order. Collective."""
         if self.base is None:
             self.later = state
             return
@@ -147,8 +147,8 @@ class OwnLoop:
     def _meet(self, call: str, *place: int, alike=False):
         """Raise CollectiveError on every rank unless all make the same call. Collective.
 
-        place: of a batch, its number and that of its loader.
-        alike: True compares the dense parameters, too, which optimizers on each rank may have moved apart.
+        place: the number of a batch and of its loader.
+        alike: compare the dense parameters, too, because optimizers on each rank may have made them differ.
         """
         comm, mine = self.base.comm, [crc32(call.encode()), self.updates, *place, *[0] * (2 - len(place))]
         if (everyone := comm.gather_numbers(mine, f"the call of {call}")).max(0).tolist() != everyone.min(0).tolist():
@@ -159,7 +159,7 @@ class OwnLoop:
             agree_on(comm, {"the hash of the dense parameters": sha256_of(values, "")})
 
     def _kept(self, array):
-        """Return a NumPy array as ``state_dict`` has it. Local."""
+        """Return a NumPy array in the form of ``state_dict``. Local."""
         return array
 
     def _compute(self, batch: GlobalBatch):
@@ -178,7 +178,7 @@ class OwnLoop:
         self.metrics = self.base.train_step()
 
     def _move(self, update):
-        """Let ``update()`` move what this rank keeps; without the framework's optimizers, ours. Collective."""
+        """Let ``update()`` change what this rank keeps; without the framework's optimizers, use ours. Collective."""
         if self.optimizers:
             update()
         else:
@@ -188,12 +188,12 @@ class OwnLoop:
         self._show()
 
     def _pieces(self) -> dict:
-        """Return name -> its piece of the sums, of each dense variable. Local."""
+        """Return name -> its piece of the sums, for each dense variable. Local."""
         found = {piece.shard.variable.name: piece for piece in self.reduced}
         return {name: found[name] for name in self.dense if name in found}
 
     def _move_others(self, by_row):
-        """Move what the framework's optimizers do not: rows of tables, and statistics. Local.
+        """Update what the framework's optimizers do not: rows of tables, and statistics. Local.
 
         by_row: table -> (kernel, rate, its options) of this step.
         """
@@ -217,7 +217,7 @@ class OwnLoop:
             self.load_state_dict(self.later)
 
     def _take_over(self, base):
-        """Let the optimizers here move what this rank keeps. Raises ValueError if it keeps only parts. Local."""
+        """Let the framework's optimizers update what this rank keeps. Raises ValueError if it keeps parts. Local."""
         if parts := [name for name in self.dense if not base.parameters.exchange_of[name].replicated]:
             raise ValueError(f"architecture {self.options.architecture} keeps {', '.join(parts)} at an owner, and a "
                              "loop of one's own needs dense parameters on each rank: take hybrid or allreduce")
@@ -228,7 +228,7 @@ class OwnLoop:
         self.update_as_train, base.consistency.update = base.consistency.update, self._keep
 
     def _keep(self, number, reduced, scale):
-        """Keep a step's sums, which ``Synchronous.step`` hands to its update. Local."""
+        """Keep the sums that ``Synchronous.step`` passes to its update. Local."""
         self.reduced, self.scale = reduced, scale
 
     def _values(self) -> dict:
@@ -237,14 +237,14 @@ class OwnLoop:
                 for name, value in exchange.dense().items()}
 
     def _arrays(self) -> list:
-        """Return (variable, slot) of all that the training keeps beside the optimizers' own state. Local."""
+        """Return (variable, slot) of all arrays of the training, without the optimizers' own state. Local."""
         every = OPTIMIZERS[self.options.optimizer].state
         return [(v.name, slot) for v in self.model.variables
                 for slot in (None, *(() if v.statistic else self.slots.get(v.name, every)))]
 
     @contextmanager
     def _at_work(self):
-        """Yield the training, for a method of it; what any rank meets in it ends all."""
+        """Yield the training within a method; an error on any rank ends all ranks."""
         if self.base is None:
             raise ValueError("nothing is open yet: call trainer.shard(loader) first, which begins an epoch")
         with self.base.comm.one_end():
@@ -252,10 +252,10 @@ class OwnLoop:
 
 
 def options_of(options: Options | None, kind: str | None, *more: str, instead="") -> Options:
-    """Return the options of a loop of one's own. Local. Raises ValueError for what they and an optimizer say.
+    """Return the options of a user's own loop. Local. Raises ValueError for options that contradict an optimizer.
 
-    kind: the name of the framework's optimizer, None: none.  more: further fields that are its own to say.
-    instead: where else to say it, for the message.
+    kind: the name of the framework's optimizer, or None.  more: further fields that the optimizer sets itself.
+    instead: where to set them, for the message.
     """
     options = options or Options()
     for name, default in WITHOUT_OWNERS.items():

@@ -1,4 +1,4 @@
-"""All parameters of a training, wherever they live: the exchanges of the plan's buckets, side by side, used as one."""
+"""All parameters of a training, wherever they are kept: the exchanges of the plan's buckets as one object."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ REMEDY = ("Reduce the sizes (--preset, --set), take an optimizer with less state
 
 
 class Parameters:
-    """A model's variables and the optimizer's state of them. Local to make; ``open`` also makes their exchanges ready.
+    """A model's variables and their optimizer state. The constructor is local; ``open`` also opens the exchanges.
 
     exchanges: one for each of the plan's buckets, in their order.  exchange_of: variable -> its exchange.
     shared: whether ranks of one machine may sum in shared memory.
@@ -40,34 +40,33 @@ class Parameters:
 
     @classmethod
     def open(cls, variables, plan, comm, *arguments, **options) -> "Parameters":
-        """Return them, ready to be exchanged; arguments as to make them. Collective. Raises CollectiveError."""
+        """Return them with open exchanges; arguments as of the constructor. Collective. Raises CollectiveError."""
         parameters = comm.together(lambda: cls(variables, plan, comm, *arguments, **options))
         for exchange in parameters.exchanges:  # not before: a rank that could not make its own would be waited for
             exchange.open()
         return parameters
 
     def wanted(self, needs) -> dict[str, Wanted]:
-        """Return what to pull of each sparse variable that is not replicated. Local.
+        """Return name -> ``Wanted``: the rows to pull of each sparse variable that is not replicated. Local.
 
-        needs: microbatch -> (name -> (k,) int64 sorted unique rows), None for one without examples.
+        needs: microbatch -> (name -> (k,) int64 sorted unique rows), None if it has no examples.
         """
         away = [v.name for v in self.variables if v.sparse and not self.exchange_of[v.name].replicated]
         return wanted_rows([ids for ids in needs.values() if ids is not None], away, self.plan.pull_rounds)
 
     def collect(self, name: str, slot: str | None = None, everyone: bool = False, phase: str = "collect"):
-        """Return a whole variable (slot None) or state array on rank 0, or on everyone; else None. Collective."""
+        """Return a whole variable (slot None) or state array on rank 0, or on every rank; else None. Collective."""
         variable = next(v for v in self.variables if v.name == name)
         return assembled(self.blocks(name, slot, range(self.comm.size) if everyone else [0], phase), variable)
 
     def blocks(self, name: str, slot: str | None, takers, phase: str):
-        """Yield the same in blocks of rows, see ``strategies.blocks.blocks_of``. Collective, and so is each ``next``.
-        """
+        """Yield the same in blocks of rows, see ``strategies.blocks.blocks_of``. Collective; so is each ``next``."""
         return self.exchange_of[name].blocks(name, slot, takers, phase)
 
     def place(self, name: str, slot: str | None, whole):
-        """Set what this rank keeps of an array, a variable (slot None) or its state, from the whole one. Local.
+        """Set this rank's part of a variable (slot None) or state array from the whole array. Local.
 
-        whole: a NumPy array, or anything whose rows, or all, can be taken like its: ``whole[start:stop:step]``.
+        whole: a NumPy array, or an object whose rows, or all, are read as ``whole[start:stop:step]``.
         """
         self.exchange_of[name].place(name, slot, lambda rows: as_array(
             self.xp, whole[... if rows is None else slice(rows.start, rows.stop, rows.step)]))

@@ -1,4 +1,4 @@
-"""What a training ended with."""
+"""The result of a training."""
 
 from dataclasses import asdict, dataclass, field
 
@@ -7,17 +7,17 @@ from refimpl.plan.plan import SYNCHRONOUS
 
 @dataclass
 class Result:
-    """What a training ended with; the same on every rank, but for ``rank``, which says whose it is.
+    """The result of a training, the same on every rank except for ``rank``.
 
     bytes: phase -> bytes that rank 0 sent in all.  seconds: phase -> mean seconds of a step on rank 0.
     sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
-    alpha: sparse variable -> part of its rows that a rank touched in a step, mean over ranks and steps.
-    loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
-    the steps of a partition search; NaN (None in JSON) if no step but the first was done.
-    partition_search: its samples (those from before a resume, too), thetas and P, see ``PartitionTrials.to_json``.
-    overlap: how exchanges went on beside the computation, see ``OverlapChoice``.
-    shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
-    staleness: of each owner, τ, as text -> how many rows and dense variables were pushed τ updates after their pull.
+    alpha: sparse variable -> fraction of its rows that a rank touched in a step, mean over ranks and steps.
+    loss: of the last step.  examples_per_second: in this session's steps, without evaluation, checkpoints and the steps
+    of a partition search; NaN (None in JSON) if no step but the first was done.
+    partition_search: its samples (also those before a resume), thetas and P, see ``PartitionTrials.to_json``.
+    overlap: how exchanges overlapped with computation, see ``OverlapChoice``.
+    shared_memory: whether all ranks share memory, in which they read the allreduce's bytes: counted, but not sent.
+    staleness: of each owner, τ, as text -> the number of rows and dense variables pushed τ updates after their pull.
     """
 
     architecture: str
@@ -41,7 +41,7 @@ class Result:
     staleness: list = field(default_factory=list)
 
     def to_json(self) -> dict:
-        """Return plain data, perplexity or accuracy beside the rest."""
+        """Return plain data, with perplexity or accuracy."""
         data = asdict(self)
         evaluation, _ = data.pop("evaluation"), data.pop("rank")
         named = {"heldout_loss" if name == "loss" else "heldout_count" if name == "count" else name: value

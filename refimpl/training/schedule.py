@@ -1,14 +1,14 @@
-"""How long the learning rate's schedule must be. No step is done at a rate of 0 unless the user asked for it."""
+"""Checks the length of the learning rate's schedule. No step has the rate 0 unless the user asks for it."""
 
 from kernels.update.rates import RATES
 from refimpl.plain.consistencies import Backup, Softsync, consistency, is_decentralised
 
 
 def updates_of(options, ranks: int) -> int:
-    """Return how many updates a training counts for its learning rate. Local.
+    """Return the number of updates in a training, by which the learning rate is computed. Local.
 
-    These are its steps; without barriers they are the updates that an owner does with the pushes of all workers. Raises
-    ValueError for a consistency that there is not.
+    These are its steps; without barriers, the updates that an owner does with the pushes of all workers. Raises
+    ValueError for an unknown consistency.
     """
     if is_decentralised(options.consistency):
         return options.steps
@@ -19,12 +19,12 @@ def updates_of(options, ranks: int) -> int:
 
 
 def lengthens(before, now, ranks: int) -> bool:
-    """Return whether options make a schedule last longer that would end before their last update. Local."""
+    """Return whether options make a schedule longer that would otherwise end before their last update. Local."""
     return before.rate == now.rate and before.rate_steps < min(now.rate_steps, updates_of(now, ranks))
 
 
 def check_schedule(options, ranks: int):
-    """Raise ValueError, saying how long it must be, if the schedule reaches 0 before the last update. Local."""
+    """Raise ValueError, with the right length, if the schedule reaches 0 before the last update. Local."""
     updates, end = updates_of(options, ranks), max(options.rate_steps, options.warmup + 1)
     if not isinstance(options.rate, str):
         if updates > len(options.rate):

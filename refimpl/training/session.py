@@ -36,11 +36,11 @@ from refimpl.transport.errors import Interrupted
 
 
 def train(model, data, heldout=None, *, comm=None, **asked) -> Result:
-    """Train ``model`` on ``data`` and return the result. Collective over ``comm``, None: all ranks.
+    """Train ``model`` on ``data`` and return the result. Collective over ``comm``; None: all ranks.
 
-    asked: ``options`` and, as needed, more of ``Session``.
-    Raises CollectiveError, with one message on every rank, for anything that any rank finds wrong; Interrupted, which
-    is one, when a rank was asked to end.
+    asked: ``options``, and further fields of ``Session``.
+    Raises CollectiveError, with one message on every rank, for any error of any rank; Interrupted, a CollectiveError,
+    if a rank was asked to end.
     """
     refuse_meant(asked)
     return Session(model, data, heldout, **asked).train(Communicator.of(comm))
@@ -48,21 +48,21 @@ def train(model, data, heldout=None, *, comm=None, **asked) -> Result:
 
 @dataclass
 class Session:
-    """A training of ``options.steps`` steps, and what it leaves behind. Local to make; all ranks ``train`` it.
+    """A training of ``options.steps`` steps, and its files. The constructor is local; all ranks ``train`` together.
 
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
-    output: run directory, None to write no files.  resume: directory of a checkpoint to continue from.
-    checkpoint_every: steps, or "30s", seconds on rank 0's clock, between checkpoints; None: only one at the end.
-    change: names of options that may be others than the checkpoint's, of ``run.checkpoint.CHANGEABLE``.
+    output: run directory; None: no files are written.  resume: directory of a checkpoint to continue from.
+    checkpoint_every: steps between checkpoints, or "30s", seconds on rank 0's clock; None: only one at the end.
+    change: names of options that may differ from the checkpoint's, of ``run.checkpoint.CHANGEABLE``.
     keep_best: keep the checkpoint with the lowest held-out loss, too, in the run directory's folder ``best``.
     trace: whether to write trace.json.  warm: steps at the start that do not count for the speed.
-    describe: what config.json and checkpoints should say of model and data, plain JSON values.
+    describe: the description of model and data for config.json and checkpoints, plain JSON values.
     progress: called on rank 0 with each step's metrics; if it returns True, the training ends after this step.
-    announce: called on rank 0 with what was chosen, and why.
-    watch: ``watch(trainer)`` returns the context in which a step is done, on every rank; without barriers, all those
-    between two cuts.
-    signals: asked before each step whether this rank shall end; then a last checkpoint is saved.
-    replay: a run without barriers to do once more, by its record; ``options`` are what ``RecordedRun.options_on`` says.
+    announce: called on rank 0 with the automatic choices and their reasons.
+    watch: ``watch(trainer)`` returns the context of a step, on every rank; without barriers, of the steps between two
+    cuts.
+    signals: tells before each step whether this rank was asked to end; then a last checkpoint is saved.
+    replay: a run without barriers to replay; ``options`` are those of ``RecordedRun.options_on``.
     """
 
     model: Any
@@ -86,7 +86,7 @@ class Session:
     replay: RecordedRun | None = None
 
     def train(self, comm: Communicator) -> Result:
-        """Train on all ranks of ``comm``; return the result. Collective; raises what ``train`` does."""
+        """Train on all ranks of ``comm``; return the result. Collective. Raises what the function ``train`` raises."""
         channel = over_channel(comm, self.options.channel, self.announce)
         with comm.one_end(), channel, threadpool_limits(1):  # threads would fight for cores, may sum in another order
             self._open(comm)
@@ -95,7 +95,7 @@ class Session:
             return self._finish({}, self._train_without_barriers())
 
     def _open(self, comm):
-        """Have a trainer at the step where this session begins, and the run directory. Collective."""
+        """Open the trainer at the step where this session begins, and the run directory. Collective."""
         network_file = comm.together(lambda: self._network_file(comm.rank), (ValueError, OSError))
         self.trainer = Trainer.open(self.model, self.data, self.options, comm, facts=self._facts, trace=self.trace,
                                     network_file=network_file)
@@ -111,11 +111,11 @@ class Session:
         self.totals = Totals(comm, self.trainer.step + self.warm)
 
     def _load(self) -> dict | None:
-        """Continue from a checkpoint, if there is one; return what a partition search had measured. Collective."""
+        """Continue from a checkpoint, if there is one; return the state of a partition search. Collective."""
         return None if self.resume is None else load_checkpoint(self.trainer, Path(self.resume), self.change)
 
     def _train_steps(self) -> dict:
-        """Do all steps, or up to where ``progress`` stops; return the last one's evaluation, {} without. Collective."""
+        """Do all steps, or stop if ``progress`` asks; return the last evaluation, {} without one. Collective."""
         record = {}
         with stopping(self.trainer):
             while self.trainer.step < self.options.steps:
@@ -123,7 +123,7 @@ class Session:
         return record.get("heldout", {})
 
     def _whole_step(self) -> dict:
-        """Do a step, and what is due after it; return its metrics. Collective."""
+        """Do a step and the tasks that are due after it; return its metrics. Collective."""
         trainer = self.trainer
         record, seconds = self._next_step()
         self.totals.add(record, seconds, trainer.alpha)
@@ -140,7 +140,7 @@ class Session:
         return record
 
     def _train_without_barriers(self) -> Left:
-        """Do all steps, as the consistency or a record says; return what owners leave. Collective."""
+        """Do all steps by the consistency, or replay event logs; return the results of owners. Collective."""
         left, every = Left([], []), (self.evaluate_every, self.checkpoint_every)
         for steps, counted_from, left in stretches_of(
                 self.trainer, self.replay, self.watch, self.progress, self.warm, every,
@@ -150,7 +150,7 @@ class Session:
         return left
 
     def _network_file(self, rank) -> Path | None:
-        """Return where the calibrated network is kept, None: nowhere. Refuses what would fail at the end. Local."""
+        """Return where the calibrated network is stored, or None. Raises early what would fail at the end. Local."""
         check_can_judge(self.model, self.heldout)
         if self.output is None:
             return None
@@ -159,25 +159,25 @@ class Session:
         return Path(self.output) / "network.json"
 
     def _continues(self) -> bool:
-        """Return whether the run goes on in the directory that it is resumed from. Local."""
+        """Return whether the run is resumed in its own directory. Local."""
         return self.resume is not None and Path(self.resume).resolve() == Path(self.output).resolve()
 
     def _facts(self) -> dict:
-        """Return what all ranks must have alike beside options and data: what they do together depends on it. Local."""
+        """Return further facts that must be the same on all ranks, because their common calls depend on them. Local."""
         return {"model and data": self.describe or {},
                 "held-out data": None if self.heldout is None else self.heldout.fingerprint, "trace": self.trace,
                 **{name: getattr(self, name) for name in ("evaluate_every", "checkpoint_every", "keep_best")},
                 "output": self.output is not None, "resume": self.resume is not None, "change": sorted(self.change)}
 
     def _check_steps(self):
-        """Raise ValueError unless all steps that are left can be done, with cuts where they are asked for. Local."""
+        """Raise ValueError unless all remaining steps can be done, with the cuts that are asked for. Local."""
         check_middle(self.trainer, (self.evaluate_every, self.checkpoint_every),
                      self.signals is not None and self.signals.checkpoint)
         if self.trainer.step < self.options.steps:
             check_schedule(self.options, self.trainer.comm.size)
 
     def _tell_choices(self):
-        """Announce what was chosen, and why. Without ``announce``, only warn of ranks without microbatches. Local."""
+        """Announce the choices and reasons. Without ``announce``, only warn of ranks without microbatches. Local."""
         idle = idle_ranks(self.trainer)
         for said in (*choices_of(self.trainer), idle and f"note: {idle}"):
             self._tell(said)
@@ -185,12 +185,12 @@ class Session:
             warnings.warn(idle, stacklevel=5)
 
     def _tell(self, text):
-        """Announce on rank 0, if there is something to say. Local."""
+        """Announce a text on rank 0, if there is one. Local."""
         if text and self.announce is not None and self.trainer.comm.rank == 0:
             self._attempt(lambda: self.announce(text))
 
     def _attempt(self, work):
-        """Do what only rank 0 does; what goes wrong stops all ranks at their next step. Local."""
+        """Do a task of rank 0. An error in it stops all ranks at their next step. Local."""
         try:
             work()
         except BaseException as problem:
@@ -213,11 +213,11 @@ class Session:
             self._attempt(work)
 
     def _ledger_keys(self) -> list[tuple[str, str, str]]:
-        """Return every (phase, variable, kind) of what a step may send, in one order on all ranks. Local."""
+        """Return every (phase, variable, kind) that a step may send, in the same order on all ranks. Local."""
         return ledger_keys(self.trainer.plan, self.model.variables, metrics_of(self.model)) + self.trials.ledger_keys()
 
     def _next_step(self) -> tuple[dict, float]:
-        """Do a step, unless a rank was asked to end after the one before; return as ``_timed_step``. Collective."""
+        """Do a step, unless a rank was asked to end; return as ``_timed_step``. Collective."""
         self.trainer.failure = self.trainer.failure or (self.signals and self.signals.error())
         try:
             return self._timed_step()
@@ -227,17 +227,17 @@ class Session:
             raise self._saved(error) from error
 
     def _timed_step(self) -> tuple[dict, float]:
-        """Do a step; return its metrics and how many seconds it took this rank. Collective."""
+        """Do a step; return its metrics and its seconds on this rank. Collective."""
         with self.watch(self.trainer):
             begin = time.perf_counter()
             return self.trainer.train_step(), time.perf_counter() - begin
 
     def _due(self, every, ended: bool) -> bool:
-        """Return whether a task that is due every ``every`` steps (None: only at the end) is due now. Local."""
+        """Return whether a task with the period ``every`` steps (None: only at the end) is due now. Local."""
         return ended or bool(every) and self.trainer.step % every == 0
 
     def _checkpoint_due(self, ended: bool) -> bool:
-        """Return whether a checkpoint is due now. Collective, where rank 0's clock decides."""
+        """Return whether a checkpoint is due now. Collective if rank 0's clock decides."""
         if ended or not isinstance(self.checkpoint_every, str):
             return self._due(self.checkpoint_every, ended)
         due = self.saved_at + float(self.checkpoint_every.removesuffix("s"))
@@ -250,13 +250,13 @@ class Session:
         self.saved_at = time.monotonic()
 
     def _saved(self, error: Interrupted) -> Interrupted:
-        """Save a last checkpoint; return the error that says so, the same on every rank. Collective."""
+        """Save a last checkpoint; return the error that names it, the same on every rank. Collective."""
         self._save()
         state = self.trainer.comm.once(lambda: on_disk(self.output))
         return Interrupted(f"{error}: ended after step {self.trainer.step}: {state}", error.signal, agreed=True)
 
     def _search_ended(self, counted_from):
-        """Let only steps with the P that was found count for the speed, if any are left, and write down the plan."""
+        """Count only steps with the chosen P for the speed, if there will be any; write the plan again."""
         if counted_from < self.options.steps:
             self.totals.restart_clock(counted_from)
         if self.directory is not None:
@@ -280,7 +280,7 @@ class Session:
             self._save()
 
     def _finish(self, evaluation: dict, left: Left | None = None) -> Result:
-        """Gather what the training ended with, and write it. Collective. left: by owners without barriers."""
+        """Gather the result and write it. Collective. left: the results of owners without barriers."""
         trainer, comm, directory = self.trainer, self.trainer.comm, self.directory
         if not evaluation and self.heldout is not None:  # resumed at the last step: nothing was left to do
             evaluation = evaluate(trainer, self.heldout)

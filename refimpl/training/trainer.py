@@ -1,4 +1,4 @@
-"""The trainer: sets a training up with all ranks, and does one step after the other (docs/design.md, One step)."""
+"""The trainer: sets up a training on all ranks, and does one step after the other (docs/design.md, One step)."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -38,12 +38,12 @@ SCALE = "loss scale"
 
 
 class Trainer:
-    """Trains a model on data over all ranks of a communicator, which ``open`` it and call it alike. Local to make.
+    """Trains a model on data over all ranks of a communicator. The constructor is local; all ranks make the same calls.
 
-    model: see ``models.Model``.  data: see ``models.data.Data``.  step: how many steps are done.
-    device: where this rank computes.  reason: why the plan is as it is, or None.  overlap_choice: whether, and why.
-    mixed: the model, or it in mixed precision.  alpha: name -> part of the rows that this rank touched in a step.
-    Every error that one rank meets becomes a CollectiveError with one message on all of them.
+    model: see ``models.Model``.  data: see ``models.data.Data``.  step: the number of steps done.
+    device: where this rank computes.  reason: why it has this plan, or None.  overlap_choice: see ``OverlapChoice``.
+    mixed: the model, perhaps in mixed precision.  alpha: name -> fraction of the rows that this rank touched in a step.
+    An error on one rank becomes a CollectiveError with the same message on all ranks.
     """
 
     def __init__(self, model, data, options: Options, device: Device, parameters: Parameters, timeline: Timeline,
@@ -71,8 +71,8 @@ class Trainer:
              network_file: Path | None = None) -> "Trainer":
         """Return the trainer of a model on data. Collective over ``comm``, None: all ranks. Raises CollectiveError.
 
-        facts: returns what else all ranks must have alike, name -> JSON value.
-        network_file: where the calibrated network is kept for what is chosen automatically, None: nowhere.
+        facts: returns further facts that must be the same on all ranks, name -> JSON value.
+        network_file: where the calibrated network is stored for automatic choices, or None.
         """
         comm, timeline, variables = Communicator.of(comm), Timeline(trace), model.variables
         with timeline.phase("plan"):
@@ -85,7 +85,7 @@ class Trainer:
                                          | {"metrics": metrics_of(model)} | facts()))
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
             planned, reason = Planning(model, data, options, comm, network_file).find()
-            if codecs_to_choose(options.codec):  # a checkpoint says which were taken: others would give other numbers
+            if codecs_to_choose(options.codec):  # only a checkpoint's codecs give the same numbers
                 options = replace(options, codec=encoded(planned))
             comm.together(lambda: check_consistency(options, planned, data.microbatches, device.kind), (ValueError,))
             comm.together(lambda: check_codecs(planned, variables, device.kind, options.optimizer,
@@ -98,9 +98,9 @@ class Trainer:
                              (ValueError,))
 
     def restore(self, step: int, arrays):
-        """Go on after ``step`` steps from a state: a checkpoint's, or one in memory, of any number of ranks. Local.
+        """Continue after ``step`` steps from a checkpoint's state, or one in memory, of any number of ranks. Local.
 
-        arrays: key -> array, of all ranks; see ``run.whole``, and ``Parameters.place`` for those of variables.
+        arrays: key -> array of all ranks; see ``run.whole``, and ``Parameters.place`` for those of variables.
         """
         for key, (variable, slot) in kinds_of(self.parameters, OPTIMIZERS[self.options.optimizer].state).items():
             self.parameters.place(variable.name, slot, arrays[key])
@@ -117,12 +117,12 @@ class Trainer:
         self.step = step
 
     def residuals(self) -> dict:
-        """Return key -> array of what codecs have left out of this rank's gradients, for a checkpoint. Local."""
+        """Return key -> array of the residuals of codecs on this rank, for a checkpoint. Local."""
         return {key_of_residual(name, v): left_out for exchange in self.parameters.exchanges
                 for (name, v), left_out in exchange.residuals().items()}
 
     def common(self) -> dict:
-        """Return key -> array of what all ranks have alike: codecs' sketches; the scale, and good steps. Local."""
+        """Return key -> array that is the same on all ranks: codecs' sketches, loss scale and good steps. Local."""
         if self.options.precision is None:
             return self._sketches()
         scale = self.mixed.loss_scale
@@ -134,17 +134,17 @@ class Trainer:
 
     @property
     def plan(self) -> Plan:
-        """The plan that the parameters follow; a partition search changes it. Local."""
+        """The plan that the parameters follow. A partition search changes it. Local."""
         return self.parameters.plan
 
     def take(self, data):
-        """Train on other data from the next step on, of as many microbatches. Collective. Raises CollectiveError."""
+        """Train on other data from the next step on; V stays the same. Collective. Raises CollectiveError."""
         agree_on(self.comm, self.comm.together(lambda: {"data": data.fingerprint}))
         self.data, self.checked_data, self.ahead = data, CheckedData(data), {}
         self.consistency.targets, self.checked_model.first = Targets(self.comm), True
 
     def train_step(self) -> dict:
-        """Do one step; return its metrics, the same on every rank but for seconds and bytes. Collective."""
+        """Do one step; return its metrics, the same on every rank except for seconds and bytes. Collective."""
         self.timeline.start_step(self.step)
         self.comm.ledger.clear()
         reading = self._together(self._read)
@@ -158,7 +158,7 @@ class Trainer:
         return {"step": self.step, **record, "examples": reading.examples, "seconds": dict(self.timeline.seconds)}
 
     def _together(self, work):
-        """Read data; if it fails on any rank, fail on all. Collective."""
+        """Call work(), which reads data; if it fails on any rank, all raise the error. Collective."""
         result, error = None, None
         with self.timeline.phase("data"):
             try:
@@ -170,7 +170,7 @@ class Trainer:
         return result
 
     def _read(self) -> Reading:
-        """Read this rank's microbatches of the step, each with the state that it carries."""
+        """Read this rank's microbatches of the step, each with its state."""
         if self.failure is not None:
             raise self.failure
         starts = bool(self.data.starts_epoch(self.step))
@@ -196,12 +196,12 @@ class Trainer:
 
 
 def metrics_of(model) -> list[str]:
-    """Return the names of what a model reports beside its loss, see ``models.Batch``. Local."""
+    """Return the names of the numbers that a model reports, see ``models.Batch``. Local."""
     return list(getattr(model, "metrics", ()))
 
 
 def _facts(variables, data, options, device, overlap) -> dict:
-    """What all ranks must say alike: else they would wait for each other for ever. ValueError for bad variables."""
+    """Return the facts that must be the same on all ranks, or they might wait for each other for ever."""
     check_variables(variables)
     return {**options.to_json(), "device": device.to_json(), "overlap": overlap.way, "microbatches": data.microbatches,
             "variables": [v.name for v in variables],

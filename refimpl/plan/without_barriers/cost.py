@@ -23,8 +23,7 @@ def bytes_of_worker_step(plan: Plan, variables, worker: int, pulled: dict, pushe
     """Return {(phase, variable, kind): B} of a worker's step; B[i, j]: bytes that rank i sends to rank j. Local.
 
     plan: all variables must be on the server (``check_served``).  pulled, pushed: name -> (k,) row numbers that the
-    worker
-    pulls, and that its gradient touches.
+    worker pulls, and that its gradient touches.
     """
     return _matrices(worker, messages_of_worker_step(plan, variables, worker, pulled, pushed))
 

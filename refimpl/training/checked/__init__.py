@@ -1,1 +1,1 @@
-"""A user's model and data behind their own protocols: every answer is checked, and an error names what is wrong."""
+"""Checks of a user's model and data: all their answers are checked, and an error says which one is wrong."""

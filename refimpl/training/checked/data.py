@@ -1,4 +1,4 @@
-"""A user's data, each answer checked: the global batch's normaliser, and arrays that must not be written to."""
+"""A user's data with checks of each answer: the global batch's normaliser, and read-only arrays."""
 
 import copy
 import math
@@ -29,9 +29,9 @@ class CheckedData:
         return int(said)
 
     def microbatch(self, step: int, index: int, examples: int | None = None) -> Batch | None:
-        """Return a microbatch, its arrays read-only; None for one without examples.
+        """Return a microbatch with read-only arrays; None if it has no examples.
 
-        examples: of its global batch; None: it is held out, and its normaliser not used.
+        examples: in its global batch; None for held-out data, which need no normaliser.
         """
         batch = self.data.microbatch(step, index)
         if batch is None:
@@ -50,9 +50,9 @@ class CheckedData:
         return batch
 
     def read(self, step: int, seed: int, carried: dict) -> tuple[dict, int]:
-        """Return microbatch -> its batch, None without examples; and how many examples the step has in all.
+        """Return (microbatch -> its batch, or None if it has no examples; the number of examples in the step).
 
-        carried: microbatch -> the state of its batch.  In a session's first step each is asked for twice.
+        carried: microbatch -> the state of its batch.  In the first step of a session each microbatch is read twice.
         """
         batches, kept, examples = {}, Kept(), self.examples(step)
         for v, state in carried.items():

@@ -1,7 +1,8 @@
-"""Check a user's model: the rows that it asks for, what it returns, and that it does not write into its arguments.
+"""A user's model with checks of its answers. It must also not write to the arrays that it is given.
 
-What the training hands to a model is read-only. What stops no write (see ``written``) is compared in a session's first
-step, as that takes time; in every step the ends of a row gradient are, which is kept until the exchange.
+These are read-only. Some libraries ignore this flag (see ``written``). So in the first step of a session checksums are
+compared, which takes time. In every step the first and last rows of row gradients are compared, because these are kept
+until the exchange.
 """
 
 import re
@@ -26,8 +27,8 @@ READ_ONLY = re.compile("read-?only|WRITEABLE")  # words of NumPy, Cython and Num
 class CheckedModel:
     """A ``models.Model``. Local. Raises ValueError, with the model and the place, if the model breaks the protocol.
 
-    first: whether no step of this session is done.  may_overflow: whether gradients need not be finite.
-    scalars: of the current step. On a GPU they check later whether gradients are finite: a check at once would wait.
+    first: whether this is the first step of the session.  may_overflow: whether gradients may be infinite.
+    scalars: of the current step. On a GPU gradients are checked there at the end of the step, because a check waits.
     """
 
     def __init__(self, model):
@@ -41,18 +42,18 @@ class CheckedModel:
         return getattr(self.model, name)
 
     def forget(self):
-        """Let go of what a step has computed: a GPU needs its memory before the next step begins."""
+        """Drop the arrays of the last step, whose GPU memory the next step needs."""
         self.scalars, self.row_gradients = Scalars(), []  # (variable, microbatch, gradient, what it was)
 
     def end_step(self):
-        """All microbatches are computed: the arrays of no row gradient were used again while it was kept."""
+        """Raise ValueError if a row gradient was written to after it was returned. Call it after all microbatches."""
         for name, microbatch, gradient, before in self.row_gradients:
             if self._mark(gradient) != before:
                 raise _used_again(name, microbatch)
         self.first = False
 
     def needs(self, batches: dict) -> dict:
-        """Return microbatch -> name -> the rows it needs, None for one without examples. batches: of a step."""
+        """Return microbatch -> (name -> the rows it needs), or None if it has no examples. batches: of a step."""
         self.asked, kept = {}, Kept()
         for v, batch in batches.items():
             self.asked[v] = needs = None if batch is None else self.rows_needed(batch)
@@ -71,21 +72,21 @@ class CheckedModel:
         return needs
 
     def evaluate(self, dense, tables, batch):
-        """Return what the model's ``evaluate`` does."""
+        """Return the result of the model's ``evaluate``."""
         return self._ask("evaluate", dense, tables, batch)
 
     def features(self, dense, batch):
-        """Return what the model's ``features`` does (``models.protocol.Sharded``)."""
+        """Return the result of the model's ``features`` (``models.protocol.Sharded``)."""
         with self._unwritten("features", batch) as given:
             return self._ask("features", _noted(dense, "dense", given), batch)
 
     def features_backward(self, grad, saved, dense, ready):
-        """Return what the model's ``features_backward`` does."""
+        """Return the result of the model's ``features_backward``."""
         with self._unwritten("features_backward") as given:
             return self._ask("features_backward", grad, saved, _noted(dense, "dense", given), ready)
 
     def loss_and_gradients(self, dense, rows, batch):
-        """Return (loss, gradients) of a microbatch; those that are ``batch.ready`` are looked at when they are."""
+        """Return (loss, gradients) of a microbatch. Gradients passed to ``batch.ready`` are checked at once."""
         v, leave, final = batch.index, batch.ready, HandedOut(batch.index, self.first)
         leaves = leave is not nobody_waits  # else all are looked at together: on a GPU that takes fewer launches
 
@@ -107,7 +108,7 @@ class CheckedModel:
         return loss, gradients
 
     def check_gradients(self, gradients, microbatch: int, variables, needs):
-        """Gradients are of their variables' kinds and shapes, of rows asked for, and finite. All by name."""
+        """Raise ValueError unless gradients have the right kinds, shapes and rows, and are finite. All by name."""
         there = {}
         for name, gradient in gradients.items():
             values = values_of(variables[name], gradient)
@@ -132,8 +133,7 @@ class CheckedModel:
         return result
 
     def _ask(self, method: str, *arguments):
-        """Return model.method(*arguments); an error for a forbidden write names its line, in NumPy, Numba or Cython.
-        """
+        """Return model.method(*arguments). An error for a forbidden write names its line (NumPy, Numba, Cython)."""
         try:
             return getattr(self.model, method)(*arguments)
         except (ValueError, TypeError, BufferError) as problem:
@@ -146,7 +146,7 @@ class CheckedModel:
 
     @contextmanager
     def _unwritten(self, method: str, batch=None):
-        """Hold, in the first step, that what is noted (the batch, and more in the block) is not written to."""
+        """In the first step: raise ValueError if the batch, or an array noted in the block, was written to."""
         given = Kept()
         if self.first and batch is not None:
             given.keep_batch(batch, "batch")
@@ -158,7 +158,7 @@ class CheckedModel:
                              "copy, np.array(...)")
 
     def _keep(self, gradients, microbatch, given):
-        """Note row gradients, which are kept until the exchange. Nothing else may be stored in their memory."""
+        """Note row gradients, which are kept until the exchange. Nothing else may use their memory."""
         for name, gradient in gradients.items():
             if not isinstance(gradient, RowGradient):
                 continue
@@ -172,9 +172,10 @@ class CheckedModel:
             self.row_gradients.append((name, microbatch, gradient, self._mark(gradient)))
 
     def _mark(self, gradient):
-        """Return a mark of a row gradient's present values: a checksum in the first step, later its first and last row.
+        """Return a mark of a row gradient's values: a checksum in the first step, later its first and last row.
 
-        A model that uses the arrays again changes the mark. Arrays on a GPU are not read: that would wait for it.
+        If a model uses the arrays again, the mark differs. Arrays on a GPU are not read, because that would wait for
+        it.
         """
         parts = gradient.ids, gradient.rows
         if self.first:
@@ -184,16 +185,16 @@ class CheckedModel:
 
 
 class HandedOut:
-    """The gradients of a microbatch that were ready before it ended: they are final. Local.
+    """The gradients of a microbatch that were passed to ``batch.ready``, and so are final. Local.
 
-    found: name -> gradient.  watched: whether writes to them are looked for, too.
+    found: name -> gradient.  watched: whether to detect writes to them.
     """
 
     def __init__(self, microbatch: int, watched: bool):
         self.microbatch, self.watched, self.found, self.kept = microbatch, watched, {}, Kept()
 
     def take(self, gradients, names) -> dict:
-        """Note gradients that are ready; return those of ``names`` that were not before."""
+        """Note gradients that are ready; return the new ones among ``names``."""
         new = {name: g for name, g in gradients.items() if name not in self.found and name in names}
         self.found |= new
         if self.watched:
@@ -201,7 +202,7 @@ class HandedOut:
         return new
 
     def check(self, returned):
-        """Raise ValueError if what is returned in the end is not what was ready."""
+        """Raise ValueError if the returned gradients differ from those that were ready."""
         what = "then another one was returned"
         changed = [name for name, gradient in self.found.items() if returned.get(name, gradient) is not gradient]
         if label := self.kept.written():
@@ -217,12 +218,12 @@ def _used_again(name, microbatch) -> ValueError:
 
 
 def _share_memory(one, other) -> bool:
-    """Whether two arrays of the host may lie in the same memory."""
+    """Return whether two NumPy arrays may overlap in memory."""
     return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
 
 
 def _noted(values, kind, kept):
-    """Return a mapping with the same values that notes each value that is looked up. kept: where; None: nowhere."""
+    """Return a mapping with the same values that notes each value when it is looked up. kept: where; None: nowhere."""
     if kept is None:
         return values
     found = Arriving(values, lambda name: kept.keep((kind, name), values[name]))

@@ -1,7 +1,7 @@
-"""Whether the ranks' data agree on a step: its targets, counted by all together, and whether it starts an epoch.
+"""Do the ranks' data agree about a step? All ranks together count its targets, and compare whether it starts an epoch.
 
-A rank reads its own microbatches only, and sees nothing of what another leaves out. So each says, with the sums of loss
-and norm that all form in every step, how many targets it holds, and how many the global batch has by its data.
+A rank reads only its own microbatches, and cannot see what another rank leaves out. So with the sums of loss and norm
+each rank sends the number of its targets, and the number of targets in the global batch according to its data.
 """
 
 import math
@@ -15,11 +15,11 @@ WAYS = (1, 2, 3, 4)
 
 
 class Said(NamedTuple):
-    """What a rank says in a step beside its sums; and what all ranks say, added up.
+    """The numbers that a rank adds to the sums of a step, or the sums of all ranks.
 
-    errors: of its own.  overflows: of its sums: the consequence of an error that another rank may know.
-    targets: in its microbatches.  examples: targets of the global batch, by its data.  starts: 1 if the step starts an
-    epoch, by its data.
+    errors: of this rank.  overflows: of its sums, which may follow from an error on another rank.
+    targets: in its microbatches.  examples: targets of the global batch according to its data.  starts: 1 if the step
+    starts an epoch according to its data.
     """
 
     errors: int = 0
@@ -30,10 +30,10 @@ class Said(NamedTuple):
 
 
 class Targets:
-    """The targets of each step's global batch. Local, but ``learn`` and ``check``.
+    """The targets of each step's global batch. Local, except for ``learn`` and ``check``.
 
-    way: over how many of their leading axes they are counted: 1, those of a table, with several outputs each; 2, words
-    of a text (time, streams); None: not at all, as they are no arrays.
+    way: the number of leading axes over which targets are counted: 1 for a table, whose rows may have several outputs;
+    2 for words of a text (time, streams); None: they are not counted, because they are no arrays.
     """
 
     def __init__(self, comm):
@@ -41,7 +41,7 @@ class Targets:
         self.said, self.words = Said(), ""
 
     def learn(self, step: int, batches: dict, examples: int):
-        """Find in which way they are counted. Collective. Raises CollectiveError if they add up in none."""
+        """Find the number of axes to count over. Collective. Raises CollectiveError if none gives the right sum."""
         known = all(_count(batch, WAYS[0]) is not None for batch in batches.values())
         sums = [sum(_count(batch, way) for batch in batches.values()) if known else 0 for way in WAYS]
         said, knows, *found = self.comm.gather_numbers([examples, known, *sums], "a count of targets").T
@@ -53,9 +53,10 @@ class Targets:
                 raise self._missed(step)
 
     def count(self, step: int, batches: dict, examples: int, starts: bool = False):
-        """Count this rank's targets. Local. Raises ValueError if they are no arrays, and were in the first step.
+        """Count this rank's targets. Local. Raises ValueError if they cannot be counted, but could in the first step.
 
-        examples, starts: how many there are in all, and whether the step starts an epoch, as this rank's data says.
+        examples, starts: the targets of the global batch, and whether the step starts an epoch, according to this
+        rank's data.
         """
         self.said = Said(starts=starts)
         if self.way is None:
@@ -70,7 +71,7 @@ class Targets:
         self.words += f", of which {' '.join(absent)} have none" if absent else ""
 
     def check(self, step: int, all_say: Said):
-        """Raise CollectiveError, which says what each rank says, if the ranks' data disagree. Collective."""
+        """Raise CollectiveError, with the numbers of each rank, if the ranks' data disagree. Collective."""
         if all_say.starts not in (0, self.comm.size):
             raise self._another_epoch(step)
         if self.comm.size * all_say.targets != all_say.examples:
@@ -93,7 +94,7 @@ class Targets:
 
 
 def _count(batch, way: int) -> int | None:
-    """Return the number of a microbatch's targets, over its first ``way`` axes; None if they cannot be counted."""
+    """Return the number of targets in a microbatch, over its first ``way`` axes; None if they are no array."""
     if batch is None:
         return 0
     counted = batch.targets if batch.weights is None else batch.weights

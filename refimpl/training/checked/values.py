@@ -1,4 +1,4 @@
-"""What a single thing that a model said must be: row numbers, a number, a gradient. Each raises ValueError. Local."""
+"""Checks of single answers of a model: row numbers, a number, a gradient. Each raises ValueError. Local."""
 
 from collections.abc import Mapping
 
@@ -13,9 +13,9 @@ MASKED = ", with zeros where it is masked: gradient.filled(0)"
 
 
 def check_variables(variables):
-    """Variables are of a dtype that trainings are made for.
+    """Raise ValueError unless all variables have a supported dtype.
 
-    Sums of gradients in float16 would overflow where their mean does not, and kernels are made for DTYPES.
+    In float16 sums of gradients would overflow although their mean does not, and the kernels exist only for DTYPES.
     """
     if not isinstance(variables, (list, tuple)) or not all(isinstance(v, Variable) for v in variables):
         raise ValueError(f"the model's variables are {variables!r:.80}; they must be a list of Variable")
@@ -26,7 +26,7 @@ def check_variables(variables):
 
 
 def check_needs(variables, needs):
-    """``needs`` holds, for each sparse variable, sorted unique row numbers within it."""
+    """Raise ValueError unless ``needs`` has sorted unique row numbers of each sparse variable, and nothing else."""
     sparse = {v.name: v for v in variables if v.sparse}
     if not isinstance(needs, Mapping):
         raise ValueError(f"rows_needed returned {type(needs).__name__}: it must return a dict, name of each sparse "
@@ -38,9 +38,9 @@ def check_needs(variables, needs):
 
 
 def check_number(what: str, number):
-    """It is one real number: Python's, NumPy's, or an array without axes.
+    """Raise ValueError unless it is one real number: of Python or NumPy, or an array without axes.
 
-    Whether it is finite is looked at later: a GPU's would have to be waited for.
+    Whether it is finite is checked later, because a check on a GPU waits.
     """
     if isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool):
         return
@@ -52,14 +52,14 @@ def check_number(what: str, number):
 
 
 def check_names(names, gradients):
-    """There is a gradient of every variable, and no other."""
+    """Raise ValueError unless there is a gradient for every variable, and no other."""
     if set(gradients) != set(names):
         raise ValueError("loss_and_gradients returned the wrong set of gradients, which differs in "
                          f"{sorted(set(gradients) ^ set(names), key=str)}; the variables are {sorted(names)}")
 
 
 def values_of(variable, gradient):
-    """Return the array of a variable's gradient, which is of its kind, shape and dtype."""
+    """Return the array of a variable's gradient. Raises ValueError for a wrong kind, shape or dtype."""
     name = variable.name
     if variable.sparse != isinstance(gradient, RowGradient):
         kind = "a RowGradient" if variable.sparse else "an array"
@@ -77,9 +77,10 @@ def values_of(variable, gradient):
 
 
 def check_asked_for(name, ids, needed):
-    """All row numbers are among those needed; both are sorted and unique.
+    """Raise ValueError unless all row numbers are among those needed. Both are sorted and unique.
 
-    A row that was not asked for was computed with no value; and α, hot rows and the bytes of pulls go by what is asked.
+    A gradient of another row was computed without the row's value. And α, hot rows and pulled bytes follow from
+    ``needs``.
     """
     if len(ids) == len(needed) and (ids is needed or (ids == needed).all()):
         return
@@ -90,7 +91,7 @@ def check_asked_for(name, ids, needed):
 
 
 def _check_ids(what, ids, variable):
-    """``ids`` are sorted unique row numbers of the variable."""
+    """Raise ValueError unless ``ids`` are sorted unique row numbers of the variable."""
     if type(ids) is not np.ndarray or ids.dtype != np.int64 or ids.ndim != 1:
         raise ValueError(f"{what} must be a (k,) int64 array of row numbers")
     if ids.size == 0:
@@ -105,5 +106,5 @@ def _check_ids(what, ids, variable):
 
 
 def _is_plain_array(array) -> bool:
-    """Whether it is an array, of NumPy itself or of a GPU; a subclass (np.ma, np.matrix) may mean otherwise."""
+    """Return whether it is an array of NumPy or of a GPU. Subclasses (np.ma, np.matrix) may compute differently."""
     return type(array) is np.ndarray or lies_there(array)

@@ -1,7 +1,7 @@
-"""Whether an array was written to, by a checksum before and after. It takes time: in a session's first step only.
+"""Detects writes to an array by comparing checksums. It takes time, so only the first step of a session is checked.
 
-Read-only views stop NumPy's assignments. They do not stop a GPU's, PyTorch's (``torch.from_numpy``) or ``np.add.at``;
-nor does anything stop a model from using the arrays of a row gradient again.
+Read-only views stop NumPy's assignments, but not those on a GPU, nor PyTorch's (``torch.from_numpy``), nor
+``np.add.at``. And nothing stops a model from using the arrays of a row gradient again.
 """
 
 import zlib
@@ -17,13 +17,13 @@ FIELDS = ("inputs", "targets", "weights")
 """The arrays of a batch."""
 
 ENDS = 2**16
-"""Elements at both ends of a GPU's array that are compared: a model that updates it changes these, too."""
+"""The number of elements at each end of a GPU's array that are compared: a model that updates it changes these, too."""
 
 
 def checksum(array) -> tuple:
-    """Return dtype, shape and a checksum of all elements; on a GPU of those at its ends. Local. Not an array: ().
+    """Return (dtype, shape, checksum of all elements) of an array, () of another object. Local.
 
-    Of a tree of arrays, which a batch may hold, those of each.
+    On a GPU only the ends are read. For a tree of arrays, which a batch may hold, it is a tuple of each array's.
     """
     if isinstance(array, (Mapping, tuple, list)):
         return tuple(checksum(leaf) for leaf in leaves(array))
@@ -36,10 +36,10 @@ def checksum(array) -> tuple:
 
 
 class Kept(dict):
-    """Arrays that must not be written to from now on: label -> (array, its checksum). Local."""
+    """Arrays that must not be written to: label -> (array, its checksum). Local."""
 
     def keep(self, label, array):
-        """Note what an array is now, if it is not noted yet; return it."""
+        """Note an array's checksum, unless the label is noted already; return the array."""
         if label not in self:
             self[label] = array, checksum(array)
         return array
@@ -57,5 +57,5 @@ class Kept(dict):
                 self.keep((name, microbatch, part), array)
 
     def written(self):
-        """Return the label of the first array that is no longer what it was, None if all are."""
+        """Return the label of the first array with another checksum than before, or None."""
         return next((label for label, (array, before) in self.items() if checksum(array) != before), None)

@@ -1,13 +1,13 @@
-"""How old the values may be that a worker computes with, named by the plan.
+"""The consistencies: how old the values may be with which a worker computes. The plan names one.
 
-    synchronous   all ranks wait for each other in each step: step/ has its exchanges
-    served/       owners that serve without barriers, and their record
-    replicas/     replicas that their ranks train by themselves, and that meet now and then
-    run           each of these from its beginning to its end
-    check         what is refused
+synchronous   all ranks wait for each other in each step; step/ has the exchanges
+served/       owners that answer without barriers, and their event log
+replicas/     each rank trains a replica, and they are averaged from time to time
+run           a training of the last two kinds from beginning to end
+check         refuses options that do not go with them
 """
 
 from refimpl.plain.consistencies import CONSISTENCIES as SERVED, DECENTRALISED
 
 CONSISTENCIES = (*SERVED, *DECENTRALISED)
-"""What a plan may name, each perhaps followed by a number."""
+"""The names that a plan may use, some of them followed by a number."""

@@ -1,4 +1,4 @@
-"""What a training without barriers cannot be: refused before its first step, with what to do instead."""
+"""Refuses options that a training without barriers cannot have, before its first step, with a remedy."""
 
 from kernels.update import LAYERWISE
 from refimpl.plain.consistencies import consistency, is_decentralised
@@ -10,9 +10,9 @@ from refimpl.training.consistency.served.flight import check_fits
 
 
 def check_consistency(options, plan: Plan, microbatches: int, device: str):
-    """Raise ValueError, naming the remedy, unless a training of these options can follow this plan. Local.
+    """Raise ValueError, with the remedy, unless a training with these options can follow this plan. Local.
 
-    device: the kind where ranks compute.
+    device: the kind of device on which ranks compute.
     """
     rule, ranks = options.consistency, plan.ranks
     if plan.consistency != rule:
@@ -36,8 +36,8 @@ def check_consistency(options, plan: Plan, microbatches: int, device: str):
 def check_middle(trainer, every, on_signal: bool):
     """Raise ValueError unless a training can resume at its step, with these evaluations and checkpoints. Local.
 
-    trainer: at the step of the checkpoint that it resumes from, or at 0.  every: steps between evaluations, and between
-    checkpoints (or seconds, "30s"); None: none in the middle.  on_signal: whether a signal makes a checkpoint.
+    trainer: at the step of the checkpoint that is resumed, or at 0.  every: steps between evaluations, and between
+    checkpoints (or seconds, "30s"); None: only at the end.  on_signal: whether a signal makes a checkpoint.
     """
     rule = trainer.options.consistency
     if is_decentralised(rule):

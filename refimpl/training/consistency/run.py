@@ -1,6 +1,6 @@
-"""A training without barriers from its beginning to its end, on all ranks or from its record; what it leaves behind.
+"""A training without barriers from beginning to end, on all ranks or as a replay of its event log.
 
-Each way is a generator of the stretches between two cuts: the session evaluates and saves where it takes the next one.
+Each kind of training is a generator of stretches. Between two stretches the session evaluates and saves.
 """
 
 import json
@@ -20,27 +20,27 @@ from refimpl.training.run.whole import hashes
 
 
 class Left(NamedTuple):
-    """What owners leave behind. entries: of each.  staleness: of each, τ -> rows and dense variables pushed with it."""
+    """The results of owners. entries: their event logs.  staleness: of each, {τ: rows and dense variables pushed}."""
 
     entries: list
     staleness: list[dict[int, int]]
 
     @property
     def histograms(self) -> list[dict[str, int]]:
-        """Of each owner, ``staleness`` with its keys as JSON has them, rising."""
+        """The ``staleness`` of each owner, with rising keys as text, for JSON."""
         return [{str(late): each[late] for late in sorted(each)} for each in self.staleness]
 
     def write(self, directory: Path, parameters: str):
-        """Write the record, if there is one, into a run directory. Local to rank 0. Raises OSError."""
+        """Write the event logs, if there are any, into a run directory. Local to rank 0. Raises OSError."""
         if self.entries:
             write_record(directory, Record(self.entries, parameters))
 
 
 class Stretch(NamedTuple):
-    """A part of a training. steps: metrics of all workers' steps, in their order in time, the same on every rank.
+    """A part of a training. steps: metrics of all workers' steps, ordered by time, the same on every rank.
 
-    counted_from: seconds from the beginning; what was done before does not count for the speed.
-    left: what owners leave behind, after the last stretch; else None.
+    counted_from: seconds from the beginning; earlier steps do not count for the speed.
+    left: the results of owners, only after the last stretch.
     """
 
     steps: list[dict]
@@ -49,10 +49,7 @@ class Stretch(NamedTuple):
 
 
 def stretches_of(trainer, replay: RecordedRun | None, watch, progress, warm: int, every, asked) -> Iterator[Stretch]:
-    """Do a training that is not synchronous, as a record or its consistency says. Collective.
-
-    Arguments: see ``without_barriers``.
-    """
+    """Do a training that is not synchronous, or a replay. Arguments: see ``without_barriers``. Collective."""
     if replay is not None:
         return by_record(trainer, replay, watch, progress)
     if is_decentralised(trainer.options.consistency):
@@ -61,7 +58,7 @@ def stretches_of(trainer, replay: RecordedRun | None, watch, progress, warm: int
 
 
 def decentralised(trainer, watch=nullcontext, progress=None, warm: int = 2) -> Iterator[Stretch]:
-    """Do a training whose ranks have replicas of their own; see ``without_barriers``. Collective."""
+    """Do a training in which each rank has its own replica; see ``without_barriers``. Collective."""
     with watch(trainer):
         steps = _steps_of(trainer.comm, progress, partial(train_replicas, trainer))
     yield Stretch(steps, _warm(steps, warm, trainer.comm.size), Left([], []))
@@ -70,10 +67,10 @@ def decentralised(trainer, watch=nullcontext, progress=None, warm: int = 2) -> I
 def without_barriers(trainer, watch, progress, warm: int, every, asked) -> Iterator[Stretch]:
     """Do a training, or the rest of one. Collective.
 
-    watch: ``watch(trainer)`` returns the context in which the steps between two cuts are done.
+    watch: ``watch(trainer)`` returns the context of the steps between two cuts.
     progress: called on rank 0 with the metrics of each of its worker's steps.
     warm: steps of each worker that do not count for the speed.
-    every: the steps of rank 0's worker between two cuts; None: no cut.  asked: whether this rank wants one now.
+    every: steps of rank 0's worker between two cuts.  asked: asked() returns whether this rank wants a cut now.
     """
     training = WithoutBarriers(trainer)
     training.begin(trainer.found_in_flight)
@@ -89,10 +86,11 @@ def without_barriers(trainer, watch, progress, warm: int, every, asked) -> Itera
 
 
 def by_record(trainer, replay: RecordedRun, watch, progress) -> Iterator[Stretch]:
-    """Do a training once more, by its record; see ``without_barriers``. Collective.
+    """Replay a training; see ``without_barriers``. Collective.
 
-    On as many ranks as it had, each is an owner and a worker again. On others each does it all, and places its part of
-    what it ended with: there is no stretch. Raises CollectiveError, too, where it does not end as the training did.
+    On the same number of ranks each is an owner and a worker again. On another number each rank does everything, and
+    keeps its part of the result; then there is no stretch. Raises CollectiveError, too, if the parameters differ from
+    those of the training.
     """
     comm, options = trainer.comm, replay.options
     comm.together(lambda: None if comm.rank else check_possible(replay.record, options.consistency, options.steps))
@@ -113,9 +111,9 @@ def by_record(trainer, replay: RecordedRun, watch, progress) -> Iterator[Stretch
 
 
 def stretch(trainer, training: WithoutBarriers, progress=None, until=math.inf, asked=lambda: False) -> list[dict]:
-    """Go on to a cut, or to the end; return the metrics of all workers' steps, in their order in time. Collective.
+    """Continue up to a cut or the end; return the metrics of all workers' steps, ordered by time. Collective.
 
-    The ledger counts what comes and goes. The same on every rank. until, asked: see ``WithoutBarriers.run``.
+    The ledger counts all messages. The result is the same on every rank. until, asked: see ``WithoutBarriers.run``.
     """
     told = _steps_of(trainer.comm, progress, lambda note: training.run(note, until, asked))
     steps = int(trainer.comm.gather_numbers([training.steps], "the steps of rank 0's worker")[0, 0])
@@ -125,8 +123,7 @@ def stretch(trainer, training: WithoutBarriers, progress=None, until=math.inf, a
 
 
 def _steps_of(comm, progress, run) -> list[dict]:
-    """Do run(note), which calls ``note`` with the metrics of each of this rank's steps; return all ranks'. Collective.
-    """
+    """Call run(note), which calls ``note`` with the metrics of each step; return those of all ranks. Collective."""
     mine: list[dict] = []
 
     def note(metrics):
@@ -144,13 +141,13 @@ def _steps_of(comm, progress, run) -> list[dict]:
 
 
 def _warm(steps, warm, workers, begun=0.0) -> float:
-    """Return when every worker had done ``warm`` of these steps; if some have not, when they began."""
+    """Return when every worker had done ``warm`` of these steps; if some worker has not, when the steps began."""
     times = [[metrics["at"] for metrics in steps if metrics["worker"] == worker][:warm] for worker in range(workers)]
     return max((at[-1] for at in times if at), default=begun) if all(len(at) == warm for at in times) else begun
 
 
 def left_by(training: WithoutBarriers) -> Left:
-    """Return what the owners of a training that has ended leave behind. Collective; the same on every rank."""
+    """Return the results of the owners of a training that has ended, the same on every rank. Collective."""
     owner, comm = training.owner, training.comm
     told = [json.loads(text) for text in comm.share_text(json.dumps([owner.record, sorted(owner.staleness.items())]))]
     return Left([entries_of(entries, comm.size) for entries, _ in told], [dict(staleness) for _, staleness in told])

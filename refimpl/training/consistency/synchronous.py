@@ -1,6 +1,6 @@
-"""Synchronous training: every step computes with the values of the step before, and updates once, on all ranks.
+"""Synchronous training: every step computes with the values of the last step, and all ranks update together.
 
-    pull ─▶ forward, backward, microbatch by microbatch ─▶ sums over all ranks ─▶ clip by the global norm ─▶ update
+pull ─▶ forward, backward, microbatch by microbatch ─▶ sums over all ranks ─▶ clip by the global norm ─▶ update
 """
 
 from functools import partial
@@ -26,8 +26,9 @@ from refimpl.training.step.update import clip_scale, norm_of, update_shards
 class Reading(NamedTuple):
     """What a rank has read for a step.
 
-    batches, needs: microbatch -> its batch, and name -> the rows it needs; None for one without examples.
-    wanted: of ``Parameters.wanted``.  examples: targets of the global batch.  starts: whether the step starts an epoch.
+    batches, needs: microbatch -> its batch, and name -> the rows that it needs; None if it has no examples.
+    wanted: see ``Parameters.wanted``.  examples: targets of the global batch.  starts: whether the step starts an
+    epoch.
     """
 
     batches: dict
@@ -38,16 +39,16 @@ class Reading(NamedTuple):
 
 
 class Synchronous:
-    """The steps of a training whose ranks all wait for each other. Collective: all ranks call ``step`` alike.
+    """The steps of a synchronous training. Collective: all ranks call ``step`` together.
 
     parameters: the ``Parameters``.
-    overlap: how exchanges go on beside the computation, a way of ``OverlapChoice``.  names: of what the model reports,
-    see ``step.reported``.  between: called when rows have been pulled, before anything is computed, and not where a
-    thread pulls; or None.
-    before_update: called with the summed gradients before the optimizer changes what this rank keeps; or None.
-    after_update: called after it with what ``redo`` takes; or None.
-    after_computing: told of a step's number and losses, and of the sums of this rank's gradients (``formed``).
-    formed: sums of gradients that this rank had formed before a step was undone (``survival.formed``); None: none.
+    overlap: how exchanges overlap with computation, the ``way`` of an ``OverlapChoice``.  names: of the model's
+    metrics, see ``step.reported``.
+    between: called after rows are pulled and before the computation, unless a thread pulls; or None.
+    before_update: called with the summed gradients before the update of what this rank keeps; or None.
+    after_update: called afterwards with the arguments of ``redo``; or None.
+    after_computing: called with a step's number and losses, and with the sums of this rank's gradients (``formed``).
+    formed: sums of gradients that this rank had formed before a step was undone (``survival.formed``); or None.
     """
 
     between: Callable[[], None] | None = None
@@ -73,9 +74,9 @@ class Synchronous:
     def step(self, number: int, reading: Reading, meanwhile: Callable[[], None]) -> dict:
         """Do step ``number`` (from 0); return its loss, gradient norm and learning rate, the same on every rank.
 
-        In mixed precision also the scale of the loss. A step in which a gradient overflows is left out: it has no norm.
-
-        meanwhile: work of the host's own while a GPU computes.
+        In mixed precision the scale of the loss is returned, too. If a gradient overflows, the step is left out,
+        without norm.
+        meanwhile: called while a GPU computes.
         """
         if self.model.first:
             self.targets.learn(number, reading.batches, reading.examples)
@@ -103,7 +104,7 @@ class Synchronous:
         return {name: value for name, value in record.items() if value is not None}
 
     def _compute(self, number, exchanges, reading):
-        """Run the model on this rank's microbatches, adding up gradients; return their losses, and what went wrong."""
+        """Run the model on this rank's microbatches and add up gradients; return (losses, error or None)."""
         with self.timeline.phase("compute"):
             try:
                 self.targets.count(number, reading.batches, reading.examples, reading.starts)
@@ -137,7 +138,7 @@ class Synchronous:
         return losses
 
     def _sum_up(self, number, exchanges, losses, error, meanwhile):
-        """Return what this rank keeps of the reduced gradients, the global loss and norm; communicator free again."""
+        """Return (this rank's parts of the summed gradients, the global loss, the norm), and free the communicator."""
         reduced, scalars = [], self.model.scalars
         if exchanges.keeps and error is None:
             self.after_computing(number, losses, exchanges.formed())
@@ -155,11 +156,11 @@ class Synchronous:
             return reduced, *self._loss_and_norm(number, found, error or found.error)
 
     def _loss_and_norm(self, number, found, error):
-        """Return the global loss and gradient norm: exact sums over all ranks, rounded once, the same everywhere.
+        """Return the global loss and gradient norm: exact sums over all ranks, rounded once.
 
-        error: what this rank met. If any rank met an error, all raise it here. If none did but a sum overflowed, all
-        raise that: the overflow is only the consequence of an error that some rank may know. In mixed precision the
-        norm is None then.
+        error: of this rank. If any rank has an error, all raise it here. If there is none but a sum overflowed, all
+        raise the overflow; in mixed precision the norm is then None. (An overflow may only follow from another rank's
+        error.)
         """
         loss, squares = ExactSum() if error else ExactSum().add(found.losses), found.squares
         said = self.targets.said._replace(errors=error is not None, overflows=found.overflow is not None)
@@ -174,13 +175,13 @@ class Synchronous:
 
     @property
     def unscale(self) -> float:
-        """Return what gradients are multiplied by: 1 / the scale of the loss."""
+        """Return 1 / the scale of the loss, by which all gradients are multiplied."""
         return 1.0 if self.loss_scale is None else 1 / self.loss_scale.scale
 
     def update(self, number, reduced, scale) -> float:
         """Let the optimizer update what this rank keeps; return the learning rate. Collective.
 
-        A training whose loop is the user's has another one in its place, which keeps the sums for later.
+        A training with the user's own loop replaces this method by one that keeps the sums for later.
         """
         if self.before_update is not None:
             self.before_update(reduced)
@@ -195,6 +196,6 @@ class Synchronous:
         return self.norms
 
     def redo(self, number, reduced, scale, norms):
-        """Do an update once more, on copies of what another rank keeps. norms: those that it had. Local."""
+        """Repeat an update on copies of another rank's shards, with the norms that it had. Local."""
         update_shards(self.options, number, reduced, scale, self.parameters.plan.microbatches, lambda *_: norms,
                       self.parameters.variables)

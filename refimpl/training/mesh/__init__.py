@@ -1,1 +1,1 @@
-"""Layers cut over groups of ranks: a step in rounds, and what the members of a group send each other in it."""
+"""Layers cut over groups of ranks: a step in rounds, and the messages between the members of a group."""

@@ -1,10 +1,10 @@
-"""Equals plain/groups.py: what the K members of a group send each other around the layers that they share.
+"""Equals plain/groups.py: the messages between the K members of a group, for the layers that are cut.
 
     forward      gather_rows ─▶ layer ─▶ gather_columns ─▶ layer ─▶ own_rows
     backward     add_rows    ◀─ layer ◀─ add_columns    ◀─ layer ◀─ own_columns
 
-A matrix holds the examples of a round, member by member; columns are cut into K equal parts. Sums are added up in the
-order of the tree over column blocks. Every move is counted as ``activations`` of the layer that is named.
+A matrix has the examples of a round, member by member; columns are divided into K equal parts. Sums are added in the
+order of the tree over column blocks. Every message is counted as ``activations`` of the named layer.
 """
 
 from itertools import accumulate
@@ -17,7 +17,7 @@ KIND = "activations"
 
 
 class Group:
-    """The members of this rank's group. Local to make; every method is collective over the group.
+    """The members of this rank's group. The constructor is local; every method is collective over the group.
 
     comm: of all ranks.  Raises SilentPeer, Aborted as ``comm.exchange``.
     """
@@ -28,7 +28,7 @@ class Group:
         self.others = [(i, rank) for i, rank in enumerate(self.members) if i != self.me]
 
     def start_rows(self, x, counts, name: str):
-        """Begin to gather everybody's rows; return (what to wait for, the matrix that they come in).
+        """Begin to gather all members' rows; return (the pending messages, the matrix that receives the rows).
 
         x: (counts[me], d), contiguous.  counts: rows of each member.
         """
@@ -40,29 +40,29 @@ class Group:
         return self.comm.start(sends, [(rank, box, {name: box.size}) for rank, box in boxes], "rows", KIND), matrix
 
     def add_rows(self, partial, counts, name: str):
-        """Return this member's rows of the sum of everybody's ``partial``: ``start_rows`` backwards."""
+        """Return this member's rows of the sum of all members' ``partial``: ``start_rows`` backwards."""
         ends = _ends(counts)
         leaving = {i: partial[ends[i]:ends[i + 1]] for i in range(self.size)}
         return tree_sum(self._swap(leaving, leaving[self.me].shape, "rows", name))
 
     def gather_columns(self, y, name: str):
-        """Return the matrix with everybody's columns. y: (rows, columns of this member)."""
+        """Return the matrix with all members' columns. y: (rows, columns of this member)."""
         return array_module(y).concatenate(
             self._swap({i: y for i in range(self.size)}, y.shape, "columns", name), axis=1)
 
     def add_columns(self, partial, name: str):
-        """Return this member's columns of the sum of everybody's ``partial``: ``gather_columns`` backwards."""
+        """Return this member's columns of the sum of all members' ``partial``: ``gather_columns`` backwards."""
         leaving = self._columns(partial)
         return tree_sum(self._swap(leaving, leaving[self.me].shape, "columns", name))
 
     def own_rows(self, y, counts, name: str):
-        """Return this member's rows with everybody's columns: what leaves the cut layers."""
+        """Return this member's rows with all members' columns: the output of the cut layers."""
         ends = _ends(counts)
         leaving = {i: y[ends[i]:ends[i + 1]] for i in range(self.size)}
         return array_module(y).concatenate(self._swap(leaving, leaving[self.me].shape, "out", name), axis=1)
 
     def own_columns(self, x, counts, name: str):
-        """Return everybody's rows with this member's columns: ``own_rows`` backwards."""
+        """Return all members' rows with this member's columns: ``own_rows`` backwards."""
         leaving = self._columns(x)
         width = leaving[self.me].shape[1]
         return array_module(x).concatenate(self._swap(leaving, [(n, width) for n in counts], "out", name))
@@ -72,9 +72,9 @@ class Group:
         return {i: xp.ascontiguousarray(matrix[:, i * width:(i + 1) * width]) for i in range(self.size)}
 
     def _swap(self, leaving: dict, shapes, phase, name) -> list:
-        """Send leaving[i] to each member i; return what all sent to this one, by member, its own among them.
+        """Send leaving[i] to each member i; return a list of what all members sent here, this one included.
 
-        shapes: of what comes from each member, or one of all.
+        shapes: of what each member sends, a list, or one shape for all.
         """
         mine = leaving[self.me]
         shapes = shapes if isinstance(shapes, list) else [shapes] * self.size
@@ -86,11 +86,11 @@ class Group:
         return arrived
 
     def wait(self, coming):
-        """Wait for the exchange until its arrays are here. (On a GPU, a later wait for a failed member has no end.)"""
+        """Wait for the exchange. (On a GPU a wait for a member that has failed never ends.)"""
         self.comm.settle()
         coming.wait()
 
 
 def _ends(counts) -> list[int]:
-    """Return where each member's rows begin, and where the last one's end."""
+    """Return the first row of each member, and the end of the last one."""
     return list(accumulate(map(int, counts), initial=0))

@@ -1,12 +1,12 @@
-"""Equals plain/groups.py: a step on a mesh, in K rounds or fewer, each with as many microbatches of every member.
+"""Equals plain/groups.py: a step on a mesh, in K rounds or fewer, each with equally many microbatches of every member.
 
-    features of round j + 1 ─▶ their rows leave ─▶ cut layers of round j, forward and backward ─▶ its features, backward
-                               (and travel beside the computation of round j)
+    features of round j + 1 ─▶ send their rows ─▶ cut layers of round j, forward and backward ─▶ its features, backward
+                               (they travel during the computation of round j)
 
 The unit of computation is a microbatch x a column block on every mesh, so the bits are those of one device. The weight
 gradients of cut layers are added in the last round, in the order of the group's microbatches: in one tree, with no more
-memory than on one device. Each layer's gradients leave as soon as they are computed, before the gradient of its input
-is (Das et al., arXiv 1602.06709). After each unit, the exchanges that are under way make progress.
+memory than on one device. The exchange of a layer's gradients begins before the gradient of its input is computed (Das
+et al., arXiv 1602.06709). After each unit, the exchanges under way make progress.
 """
 
 from typing import Any, NamedTuple
@@ -26,11 +26,11 @@ from refimpl.training.step.sequential import ReadyGradients
 
 
 class Entered(NamedTuple):
-    """A round on its way through the cut layers.
+    """A round whose rows have been sent to the cut layers.
 
-    mine: microbatch -> (batch, rows of its x, its targets, what its features saved), None without examples.
-    coming: what brings ``x``, everybody's rows.  counts: rows of each member.
-    units: (microbatch, its rows of x) of everybody's microbatches.
+    mine: microbatch -> (batch, rows of its x, its targets, what its features saved), None if it has no examples.
+    coming: the pending messages with ``x``, the rows of all members.  counts: rows of each member.
+    units: (microbatch, its rows of x) of all members' microbatches.
     """
 
     mine: dict[int, Any]
@@ -41,10 +41,10 @@ class Entered(NamedTuple):
 
 
 class MeshStep:
-    """How this rank computes a step with its group. Local to make, then collective.
+    """The computation of a step with the members of a group. The constructor is local, the rest collective.
 
-    model: of a ``models.protocol.Sharded``.  overlap: whether gradients leave as soon as they are there.
-    Raises ValueError if it is none, or its layers are not those that are cut.
+    model: a ``models.protocol.Sharded``.  overlap: whether the exchange of gradients begins before the step's end.
+    Raises ValueError if the model is none, or if other layers than its own are cut.
     """
 
     def __init__(self, model: CheckedModel, parameters: Parameters, seed: int, xp=np, overlap: bool = False):
@@ -69,13 +69,13 @@ class MeshStep:
         self.rounds = [[own[j * size:(j + 1) * size] for own in leaves] for j in range(rounds)]
 
     def compute(self, number: int, dense, batches: dict) -> list:
-        """Return (microbatch, loss) of this rank's, all gradients being added to their exchanges. Collective.
+        """Return (microbatch, loss) of this rank's microbatches; add all gradients to their exchanges. Collective.
 
-        number: of the step.  dense: name -> value.  batches: microbatch -> its batch, None without examples.
-        Raises ValueError for what the model may not do or return, on this rank alone.
+        number: of the step.  dense: name -> value.  batches: microbatch -> its batch, None if it has no examples.
+        Raises ValueError, on this rank alone, if the model breaks its protocol.
         """
         self.number, self.dense, losses = number, dense, []
-        self.under_way: list = []  # what goes on beside the computation: a round's rows, sums of gradients
+        self.under_way: list = []  # exchanges that overlap: a round's rows, sums of gradients
         self.kept: dict = {layer.name: {} for layer in self.cut}  # -> microbatch -> (input, gradient of z)
         counts = self._count(batches)
         entered = self._send(0, self._features(0, batches, counts), counts)
@@ -89,7 +89,7 @@ class MeshStep:
         return losses
 
     def _count(self, batches) -> dict:
-        """Return microbatch -> its examples, of all the group's."""
+        """Return microbatch -> number of examples, for all of the group's microbatches."""
         own = np.array([examples_in(batches[v]) for v in self.leaves[self.group.me]], np.int64)
         boxes = {i: np.empty_like(own) for i in range(self.group.size)}
         boxes[self.group.me] = own
@@ -99,7 +99,7 @@ class MeshStep:
         return {v: int(n) for i, leaves in enumerate(self.leaves) for v, n in zip(leaves, boxes[i])}
 
     def _features(self, j, batches, counts) -> dict:
-        """Return microbatch -> (batch, x, targets, saved) of this rank's in a round; None without examples."""
+        """Return microbatch -> (batch, x, targets, saved) of this rank's in a round; None if it has no examples."""
         found, weight = {}, self.cut[0].of(self.dense)[0]
         for v in self.rounds[j][self.group.me]:
             found[v] = batch = batches[v]
@@ -131,7 +131,7 @@ class MeshStep:
         return entered
 
     def _round(self, entered: Entered, last: bool) -> list:
-        """Take a round through all layers and back; return its losses."""
+        """Take a round forwards and backwards through all layers; return its losses."""
         x, losses, takers = self._forward(entered), [], {}
         grads, end = [x[:0] if self.rest else self.xp.empty((0, x.shape[1]), x.dtype)], 0
         for v, (batch, rows, targets, saved) in ((v, part) for v, part in entered.mine.items() if part is not None):
@@ -161,7 +161,7 @@ class MeshStep:
         return losses
 
     def _forward(self, entered):
-        """Return this member's rows of what leaves the cut layers."""
+        """Return this member's rows of the output of the cut layers."""
         x, counts, self.scales = entered.x, entered.counts, {}
         for layer in self.cut:
             weight, bias = layer.of(self.dense)
@@ -201,7 +201,7 @@ class MeshStep:
         return grad
 
     def _add_weights(self, layer):
-        """Add the weight gradients of all the group's microbatches, in their order, and let go of what they need."""
+        """Add the weight gradients of the group's microbatches, in their order; drop the arrays that they needed."""
         kept, exchanges = self.kept.pop(layer.name), dict.fromkeys(self.exchange_of[name] for name in layer.names)
         parts = {v.name: exchange.part(v) for exchange in exchanges for v in exchange.variables}
         for v in sorted(kept):
@@ -214,8 +214,9 @@ class MeshStep:
         self._begin(self.last, [self.exchange_of[layer.names[0]]])
 
     def _taker(self, v):
-        """Return what takes gradients of one of this rank's microbatches as they are ready, of layers that are not cut;
-        and what holds them to be final. Its calls are collective over the ranks of their exchanges.
+        """Return (function for gradients of a microbatch that are ready, in layers that are not cut; the checked ones).
+
+        Its calls are collective over the ranks of the exchanges.
         """
         final, gradients = HandedOut(v, self.model.first), ReadyGradients(self.own)
 
@@ -228,12 +229,12 @@ class MeshStep:
         return take, final
 
     def _begin(self, v, exchanges):
-        """Begin to sum what is all there, if v is the last microbatch and that may go on meanwhile. Collective."""
+        """Begin the sums that are complete, if v is the last microbatch and sums may overlap. Collective."""
         for exchange in exchanges if self.overlap and v == self.last else ():
             exchange.begin()
             self.under_way.append(exchange)
 
     def advance(self):
-        """Let what is under way go on. Local."""
+        """Let the exchanges under way make progress. Local."""
         for one in self.under_way:
             one.advance()

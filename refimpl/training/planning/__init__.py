@@ -1,1 +1,1 @@
-"""Which plan a training follows: as given, as chosen; partitions tried and moved while it runs."""
+"""The plan of a training: given, chosen or made; and the trials of partitions during the training."""

@@ -1,8 +1,8 @@
-"""The partition search inside one job (docs/paper.md, Mechanisms): its first steps are the samples, nothing restarts.
+"""The search for the number of partitions within a job: its first steps are the samples (docs/paper.md, Mechanisms).
 
-Each trial moves the served rows to P partitions, lets a few steps pass, and takes the mean time of the next few; the
-time of a step is that of the slowest rank, and the same number on every rank, so that all ranks walk the same way.
-A checkpoint keeps the complete samples. A run resumed from it goes on with them, if its cluster and plan are the same.
+Each trial moves the served rows to P partitions, waits a few steps, and measures the mean time of the next few. The
+time of a step is that of the slowest rank, so it is the same number on every rank, and all ranks choose the same next
+P. A checkpoint contains the complete samples. A resumed run continues with them if its cluster and plan are the same.
 """
 
 import json
@@ -22,16 +22,16 @@ from refimpl.transport.ledger import Ledger
 
 @dataclass(frozen=True)
 class SearchState:
-    """A search as a checkpoint keeps it.  under: the cluster and plan that the samples are of, see ``_under``."""
+    """A search in a checkpoint.  under: the cluster and plan of the samples, see ``_under``."""
 
     under: dict
     walk: PartitionSearch
 
 
 def within_memory(plan: Plan, variables, options) -> Plan:
-    """Return the plan that a training begins with: as made, or with the first P of a search that fits. Local.
+    """Return the plan with which a training begins: as made, or with the first P of a search that fits. Local.
 
-    Raises ValueError if ``options.memory_limit`` leaves room for none, or if there is nothing to search.
+    Raises ValueError if no P fits ``options.memory_limit``, or if there is nothing to search.
     """
     if not _searches(plan, variables, options):
         if not _fits(plan, variables, options):
@@ -50,7 +50,7 @@ def within_memory(plan: Plan, variables, options) -> Plan:
 
 
 def _searches(plan, variables, options) -> bool:
-    """True if partitions are to be searched for. Raises ValueError if there are none, unless "auto" sent none there."""
+    """Return whether partitions are searched. Raises ValueError if there are none, unless "auto" has chosen so."""
     if not options.search_partitions or plan.partitioned(variables):
         return options.search_partitions
     if plan.architecture == "auto":
@@ -60,13 +60,13 @@ def _searches(plan, variables, options) -> bool:
 
 
 def _search(plan, variables, options) -> PartitionSearch:
-    """Return the search at its beginning: from the number of machines, or from ``options.partitions``."""
+    """Return a new search, which starts at ``options.partitions`` or at the number of machines."""
     most = max([1, *(v.shape[0] for v in plan.partitioned(variables))])
     return PartitionSearch(options.partitions or len(plan.machines or [0]), most)
 
 
 def _arrays(options) -> int:
-    """How many arrays of a variable's shape a rank holds: its values and the optimizer's states."""
+    """Return the number of arrays of a variable's shape on a rank: its values and the optimizer's states."""
     return 1 + len(OPTIMIZERS[options.optimizer].state)
 
 
@@ -76,7 +76,7 @@ def _fits(plan, variables, options) -> bool:
 
 
 class PartitionTrials:
-    """The search of a running training. Local to make; all ranks ``open`` it, and tell it of every step.
+    """The search of a running training. The constructor is local; all ranks ``open`` it and report every step.
 
     announce: called on rank 0 with what was measured and chosen.
     """
@@ -90,9 +90,9 @@ class PartitionTrials:
 
     @classmethod
     def open(cls, trainer, announce: Callable[[str], None] | None, earlier: dict | None = None) -> "PartitionTrials":
-        """Return the search, its first or next P in use. Collective. Raises CollectiveError if no P fits the memory.
+        """Return the search, with its first or next P in use. Collective. Raises CollectiveError if no P fits.
 
-        earlier: ``state`` of the run that this one resumes, None: of none.
+        earlier: ``state`` of the run that is resumed, or None.
         """
         trials = cls(trainer, announce)
         if trials.active:
@@ -103,7 +103,7 @@ class PartitionTrials:
         return trials
 
     def _take_up(self, earlier):
-        """Go on with the samples of a checkpoint, if they are of this cluster and plan; else say that none are."""
+        """Continue with a checkpoint's samples if they have this cluster and plan; else say that they are dropped."""
         if earlier is None:
             return
         then, now = _read(earlier), _under(self.trainer)
@@ -115,9 +115,9 @@ class PartitionTrials:
         self.announce(f"partitions: the search goes on after {', '.join(map(str, self.search.samples)) or 'no sample'}")
 
     def after_step(self, seconds: float) -> bool:
-        """Tell how long this rank's step took; return True if the search has just ended. Collective.
+        """Report the seconds of this rank's step; return True if the search has just ended. Collective.
 
-        What is sent here, and was sent by ``open``, joins what the ledger has of the step.
+        The bytes sent here, and by ``open``, are added to the ledger of the step.
         """
         self.trainer.comm.ledger.add(self.opening)
         self.opening.clear()
@@ -135,7 +135,7 @@ class PartitionTrials:
         return not self.active
 
     def _try_next(self):
-        """Move to the next P that fits; if none is left to try, to the best, and end the search."""
+        """Change to the next P that fits. If there is none, change to the best P and end the search."""
         while (count := self.trainer.comm.together(self.search.propose)) is not None:
             if self._move(count):
                 self.trying, self.seconds = count, []
@@ -151,39 +151,39 @@ class PartitionTrials:
         self.announce(f"partitions: {count} take too much memory on a rank")
 
     def _move(self, count) -> bool:
-        """Train with P partitions from now on; False if that takes too much memory on any rank."""
+        """Use P partitions from now on; return False if this takes too much memory on any rank."""
         plan = with_partitions(self.trainer.plan, self.variables, count)
         with self.trainer.timeline.phase("repartition"):
             return _fits(plan, self.variables, self.options) and repartition(self.trainer.parameters, plan)
 
     def ledger_keys(self) -> list[tuple[str, str, str]]:
-        """Return every (phase, variable, kind) of what a search sends, in one order on all ranks; [] without. Local."""
+        """Return every (phase, variable, kind) of a search's messages, in one order on all ranks; [] without one."""
         if self.search is None:
             return []
         moved = [("repartition", v.name, "rows") for v in self.trainer.plan.partitioned(self.variables)]
         return [("search", "", "control"), ("repartition", "", "control"), *moved]
 
     def state(self) -> dict | None:
-        """Return a SearchState as plain data, with which a resumed run goes on; None without a search. Local."""
+        """Return a SearchState as plain data, with which a resumed run continues; None without a search. Local."""
         return self.search and asdict(SearchState(_under(self.trainer), self.search))
 
     def to_json(self) -> dict | None:
-        """Return samples, thetas and the P in use as plain data, None if nothing was searched. Local."""
+        """Return samples, thetas and the present P as plain data; None if nothing was searched. Local."""
         if self.search is None:
             return None
         return {**self.search.to_json(), "chosen": self.trying, "finished": not self.active}
 
 
 def repartition(parameters, plan: Plan) -> bool:
-    """Follow another plan from the next step on; it may differ from the one before in the partitions only.
+    """Follow another plan from the next step on; it may differ from the present one only in the partitions.
 
-    Rows and their optimizer state go straight from owner to owner; no bit changes (I1). Beside its tables a rank fills
-    one new array at a time, whose old one it then gives back. What travels is counted in the phase "repartition": each
-    row that changes its owner, with its optimizer state, once; and a byte from each rank to each other, which says
-    whether it has the memory.
+    Rows and their optimizer state are sent directly from owner to owner; no bit changes (I1). A rank allocates one new
+    array at a time, and then frees the old one. The bytes are counted in the phase "repartition": each row that changes
+    its owner once, with its optimizer state; and a byte from each rank to each other, which says whether it has the
+    memory.
 
-    Returns True; or False on all ranks, with nothing changed, if any has no memory for its new tables. Raises
-    ValueError if the plans differ in anything else. Collective; all ranks give the same plan.
+    Returns True; or False on all ranks, with nothing changed, if any rank has too little memory. Raises ValueError if
+    the plans differ in anything else. Collective; all ranks give the same plan.
     """
     if _ownerless(parameters.plan, "") != _ownerless(plan, ""):
         raise ValueError("only the partitions of sparse variables on the server can change during a training; save a "
@@ -204,13 +204,13 @@ def repartition(parameters, plan: Plan) -> bool:
 
 
 def _ownerless(plan: Plan, scheme: str | None = None) -> Plan:
-    """Return the plan with no owner of any partition and, if given, another scheme. Local."""
+    """Return the plan without owners of partitions and, if given, with another scheme. Local."""
     return plan.replaced({name: strategy.with_owners((), scheme) for name, strategy in plan.strategies.items()
                           if strategy.partitioned})
 
 
 def _read(state) -> SearchState:
-    """Return what ``PartitionTrials.state`` wrote. Raises ValueError naming the field that is wrong. Local."""
+    """Return what ``PartitionTrials.state`` wrote. Raises ValueError, which names a wrong field. Local."""
     try:
         return shaped(state, SearchState)
     except ValueError as problem:
@@ -219,7 +219,7 @@ def _read(state) -> SearchState:
 
 
 def _under(trainer) -> dict:
-    """Return what the time of a step at some P depends on: the plan but for its owners, device, limits. Local."""
+    """Return what the time of a step with some P depends on: the plan without its owners, device, limits. Local."""
     said = {name: getattr(trainer.options, name)
             for name in ("partitions", "memory_limit", "overlap", "transport", "shared_memory")}
     return json.loads(json.dumps({**_ownerless(trainer.plan).to_json(), **trainer.device.to_json(), **said,
@@ -227,7 +227,7 @@ def _under(trainer) -> dict:
 
 
 def describe(found: dict) -> str:
-    """Return what a search found as one line. Local."""
+    """Return the result of a search as one line. Local."""
     tried = ", ".join(str(s["partitions"]) for s in found["samples"])
     if found["theta"] is None:
         return f"partitions: {found['chosen']} are fastest (tried {tried}: too few for a curve)"

@@ -1,4 +1,4 @@
-"""Plan a training before it runs: no rank is started, nothing is computed or sent."""
+"""Plan a training before it runs: no rank is started, and nothing is computed or sent."""
 
 from dataclasses import replace
 
@@ -14,10 +14,10 @@ from refimpl.training.planning.planning import AUTO, consistent, goes_whole, mes
 
 
 def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chosen) -> Chosen:
-    """Return the plan that a training of ``model``, by its name, follows on a network, and all it was chosen from.
+    """Return the plan of a training of ``model``, by its name, on a network, and the numbers behind the choice.
 
-    chosen: fields of Recipe and Options where they differ from the defaults (architecture: from "auto").
-    sampled_steps: steps whose rows are looked up in the data. Local.
+    chosen: fields of Recipe and Options that differ from the defaults (the default architecture is "auto" here).
+    sampled_steps: steps whose rows are read from the data. Local.
     Raises ValueError as ``build``, ``Options`` and ``choose_plan`` do, OSError for data that cannot be read.
     """
     recipe, complete = recipe_of(model, {"microbatches": max(8, network.ranks), "architecture": "auto", **chosen})

@@ -1,6 +1,6 @@
-"""The plan of a training: the one that was given, the one that ``auto`` chooses, or the architecture's.
+"""Find the plan of a training: the given one, the one that ``auto`` chooses, or the architecture's.
 
-Where something is chosen automatically rank 0 chooses, by the data and the network as it was measured, for everyone.
+For automatic choices rank 0 chooses for all ranks, from the data and the measured network.
 """
 
 import json
@@ -35,9 +35,9 @@ AUTO, HYBRID = "auto", "hybrid"
 
 
 class Planning:
-    """How ranks that have agreed on their options find their plan. Local to make; ``find`` is collective.
+    """Finds the plan, after ranks have agreed on their options. The constructor is local; ``find`` is collective.
 
-    network_file: where the calibrated network is kept, for those who resume; None: nowhere.
+    network_file: where the calibrated network is stored for a resumed run, or None.
     """
 
     def __init__(self, model, data, options, comm, network_file=None):
@@ -45,7 +45,7 @@ class Planning:
         self.network_file, self.measured, self.reasons = network_file, None, []
 
     def find(self) -> tuple[Plan, str | None]:
-        """Return (the plan, why it is so or None), the same on every rank. Raises CollectiveError."""
+        """Return (the plan, the reason or None), the same on every rank. Raises CollectiveError."""
         if self.options.plan is not None:
             plan = self.comm.together(self._given)
         elif self.options.architecture == AUTO:
@@ -57,13 +57,13 @@ class Planning:
         return plan, "\n".join(filter(None, self.reasons)) or None
 
     def _once(self, choose):
-        """Return what rank 0 chooses for everyone; keep why. choose() -> (JSON value, reason or None). Collective."""
+        """Return rank 0's choice on all ranks, and keep the reason. choose() -> (JSON value, reason). Collective."""
         chosen, reason = json.loads(self.comm.once(lambda: json.dumps(choose())))
         self.reasons.append(reason)
         return chosen
 
     def _plan_once(self, choose) -> Plan:
-        """As ``_once``, of a plan. After deaths its JSON does not say who computes which microbatches. Collective."""
+        """Do ``_once`` for a plan. After deaths its JSON does not say who computes which microbatches. Collective."""
         def told():
             plan, reason = choose()
             return plan.to_json(), reason
@@ -71,7 +71,7 @@ class Planning:
         return replace(Plan.from_json(self._once(told)), microbatches=self.data.microbatches)
 
     def _network(self):
-        """Return the network, measured or as it was kept. Collective."""
+        """Return the network, measured or read from the file. Collective."""
         if self.measured is None:
             self.measured = network_of(self.comm, self.network_file, write_network)
         return self.measured
@@ -84,7 +84,7 @@ class Planning:
                           self.comm.machines, consistencies=CONSISTENCIES)
 
     def _chosen(self):
-        """Return what ``--architecture auto`` chooses. Collective."""
+        """Return the plan that ``--architecture auto`` chooses. Collective."""
         network, options = self._network(), self.options
 
         def choose():
@@ -105,9 +105,9 @@ class Planning:
             **placing(options)), (ValueError,))
 
     def _with_whole(self, plan):
-        """Return the plan, tables whose α is near 1 sent whole if the options leave that open. Collective.
+        """Return the plan, with tables near α = 1 sent whole if the options allow this choice. Collective.
 
-        Rank 0 looks at the first step's rows. If model or data fail there, the step itself will say so better.
+        Rank 0 reads the rows of the first step. If model or data fail there, the step itself will give a better error.
         """
         if not goes_whole(self.options) or not plan.partitioned(self.variables) or self.comm.size == 1:
             return plan
@@ -122,9 +122,9 @@ class Planning:
         return self._plan_once(choose)
 
     def _allreduce(self) -> str:
-        """Return the canonical algorithm that should be fastest for this model on this network. Collective.
+        """Return the reproducible algorithm that is predicted to be fastest on this network. Collective.
 
-        The network is measured only where there are several machines, and something is summed by allreduce.
+        The network is measured only if there are several machines, and something is summed by allreduce.
         """
         options, comm, microbatches = self.options, self.comm, self.data.microbatches
         layout = comm.together(lambda: summed_by(self.variables, options.architecture, options.sparse_as_dense,
@@ -145,7 +145,7 @@ class Planning:
         return self._once(choose)
 
     def _balanced(self, plan):
-        """Give partitions to owners by the popularity of their rows, if the options say so. Collective."""
+        """Assign partitions to owners by the popularity of their rows, if the options ask for it. Collective."""
         if self.options.balance == "bytes":
             return plan
 
@@ -156,7 +156,7 @@ class Planning:
         return self._plan_once(place)
 
     def _on_mesh(self, plan):
-        """Return the plan on the mesh that the options ask for. Collective."""
+        """Return the plan on the mesh in the options. Collective."""
         text = self.options.mesh
         if text == AUTO:
             network = self._network()
@@ -164,7 +164,7 @@ class Planning:
         return self.comm.together(lambda: with_mesh(plan, self.variables, text), (ValueError,))
 
     def _with_hot_rows(self, plan):
-        """Return the plan, the first rows of served variables replicated: as many as asked, or as pay. Collective."""
+        """Return the plan with hot rows: as many as asked, or as many as are predicted to pay. Collective."""
         wanted = self.options.hot_rows
         self.comm.together(lambda: self._check_hot(plan))
         if wanted != AUTO:
@@ -179,7 +179,7 @@ class Planning:
         return self._balanced(self._plan_once(choose))  # partitions are of other rows now
 
     def _check_hot(self, plan):
-        """Raise ValueError if the plan was given, or sends no sparse variable to the server. Local."""
+        """Raise ValueError if the plan was given, or if it sends no sparse variable to the server. Local."""
         if self.options.plan is not None:
             raise ValueError("--plan says itself how many rows are hot; leave --hot-rows out, or edit the plan")
         if plan.architecture != AUTO and not plan.partitioned(self.variables):
@@ -188,34 +188,32 @@ class Planning:
 
 
 def consistent(plan, options) -> Plan:
-    """Return the plan with the consistency that the options say: without barriers nobody's gradients are merged. Local.
-    """
+    """Return the plan with the options' consistency; without barriers there is no local aggregation. Local."""
     together = plan.local_aggregation and options.consistency == SYNCHRONOUS
     return replace(plan, consistency=options.consistency, local_aggregation=together)
 
 
 def placing(options) -> dict:
-    """Return the options that say how variables are placed and encoded, as ``make_plan`` takes them. Local."""
+    """Return the options about placement and encoding of variables, as arguments of ``make_plan``. Local."""
     return {name: getattr(options, name) for name in ("partitions", "scheme", "local_aggregation", "codec")}
 
 
 def goes_whole(options) -> bool:
-    """Return whether tables may go whole under "hybrid": if nothing is said of how the server keeps their rows. Local.
-    """
+    """Return whether "hybrid" may send tables whole: if no option says how the server keeps their rows. Local."""
     asked = (options.partitions, options.memory_limit, options.hot_rows, options.search_partitions,
              options.balance == "popularity")
     return options.architecture == HYBRID and options.consistency == SYNCHRONOUS and not any(asked)
 
 
 def sample_of(model, data, seed: int, steps: int = STEPS) -> Sample:
-    """Return the rows that a training will touch in some of its steps; the model's answers are checked. Local."""
+    """Return the rows that a training will touch in some steps; the model's answers are checked. Local."""
     return take_sample(model, data, seed, steps, lambda needs: check_needs(model.variables, needs))
 
 
 def between_gpus(machines, microbatches: int) -> tuple[str, str]:
-    """Return (algorithm, why) for GPUs, which have no memory in common: the fewest bytes between machines. Local.
+    """Return (algorithm, reason) for GPUs, which share no memory: the fewest bytes between machines. Local.
 
-    What MPI's network could be measured at says nothing of NCCL's.
+    A measurement of MPI's network says nothing about NCCL's.
     """
     ranks = sum(map(len, machines))
     name = "hierarchical" if 1 < len(machines) < ranks else make_schedule("auto", ranks, microbatches).name
@@ -223,9 +221,9 @@ def between_gpus(machines, microbatches: int) -> tuple[str, str]:
 
 
 def mesh_for(model, data, network) -> tuple[str | None, str]:
-    """Return (the mesh on which a step should be shortest, why), None: no layer is cut. Local.
+    """Return (the mesh on which a step is predicted to be shortest, the reason); None: no layer is cut. Local.
 
-    data: its first step has as many examples as any.
+    data: the first step must have the most examples.
     """
     layers = layers_of(model)
     if not layers:
@@ -239,7 +237,7 @@ def mesh_for(model, data, network) -> tuple[str | None, str]:
 
 
 def write_network(path, value):
-    """Write a calibrated network's JSON beside a run's other files. Local to rank 0; raises OSError with a remedy."""
+    """Write the JSON of a calibrated network to a run directory. Local to rank 0; raises OSError with a remedy."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, value)

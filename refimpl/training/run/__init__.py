@@ -1,1 +1,1 @@
-"""What a training leaves behind: run directory, metrics, checkpoints, timeline."""
+"""The files of a run: run directory, metrics, checkpoints, timeline."""

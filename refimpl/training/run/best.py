@@ -1,4 +1,4 @@
-"""The best checkpoint of a run, beside its newest ones: that with the lowest held-out loss, in the folder ``best``."""
+"""The best checkpoint of a run, in the folder ``best``: the one with the lowest held-out loss."""
 
 import math
 from pathlib import Path
@@ -10,9 +10,9 @@ FOLDER = "best"
 
 
 class Best:
-    """The lowest held-out loss so far, and where its checkpoint is kept. Local to make; all ranks ``see`` alike.
+    """The lowest held-out loss so far, and its checkpoint. The constructor is local; all ranks call ``see`` together.
 
-    directory: None: nothing is kept.  loss: of a run that is resumed, the lowest before.
+    directory: None: no checkpoint is kept.  loss: the lowest before, in a resumed run.
     """
 
     def __init__(self, directory: Path | None, loss: float = math.inf):
@@ -20,9 +20,9 @@ class Best:
 
     @classmethod
     def open(cls, trainer, output, wanted: bool, heldout, continues) -> "Best":
-        """Return it, with what a run that is resumed has found before. Collective. continues(): whether it is one.
+        """Return a Best, with the earlier best of a resumed run. continues(): whether the run is resumed. Collective.
 
-        Raises CollectiveError if it is wanted, and there are no held-out data, or no output.
+        Raises CollectiveError if it is wanted, but there are no held-out data or no output.
         """
         if not wanted:
             return cls(None)

@@ -1,7 +1,7 @@
 """Checkpoints: safetensors and JSON, independent of the number of ranks and of the architecture.
 
-checkpoint-STEP.safetensors holds the arrays, checkpoint-STEP.json says what they are (``manifest.py``).
-The JSON is renamed into place last: a checkpoint exists if its JSON does, so a job may be killed at any moment.
+checkpoint-STEP.safetensors holds the arrays, checkpoint-STEP.json describes them (``manifest.py``). The JSON is renamed
+into place last: a checkpoint exists if its JSON does, so a job may be killed at any time.
 """
 
 import re
@@ -30,9 +30,9 @@ from refimpl.training.schedule import lengthens
 
 
 def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, search: dict | None = None):
-    """Write the state after ``trainer.step`` steps; drop all but the ``keep`` newest checkpoints. Collective.
+    """Write the state after ``trainer.step`` steps; delete all but the ``keep`` newest checkpoints. Collective.
 
-    search: what a partition search has measured, to go on with, see ``PartitionTrials.state``; None: none is on.
+    search: ``PartitionTrials.state``, with which a search continues after a resume; None without a search.
     Raises CollectiveError on every rank if rank 0 cannot write.
     """
     state = kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
@@ -61,7 +61,7 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, sea
 
 
 def _pieces(parameters, state, others, keys):
-    """Yield the bytes of all arrays on rank 0, in the order of ``keys``; elsewhere empty ones. Collective."""
+    """Yield the bytes of all arrays on rank 0, in the order of ``keys``; empty ones on other ranks. Collective."""
     for key in keys:
         if key in state:
             yield from bytes_of_array(parameters, *state[key])
@@ -88,7 +88,7 @@ def _manifest(trainer, describe, digest="0" * 64, size=0, holds=(), search=None)
 
 
 def check_saveable(trainer, describe: dict):
-    """Raise ValueError, before the first step, if no checkpoint of the training could be read again. Local."""
+    """Raise ValueError, before the first step, if a checkpoint of the training could not be read again. Local."""
     signed(_manifest(trainer, describe))
 
 
@@ -118,14 +118,14 @@ def read_parameters(directory: Path) -> dict:
 
 
 CHANGEABLE = ("learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay")
-"""Options that may be others from the checkpoint on, if that is asked for."""
+"""Options that a resumed run may change, if the user asks for it."""
 OF_GROUPS = " of parameter groups"
 
 
 def check_fits(manifest: Manifest, trainer, change=()):
-    """Raise ValueError naming what differs unless the checkpoint continues this very training. Local.
+    """Raise ValueError, which names the difference, unless the checkpoint belongs to this training. Local.
 
-    change: of CHANGEABLE, what may be otherwise.
+    change: names in CHANGEABLE that may differ.
     """
     if wrong := sorted(set(change) - set(CHANGEABLE)):
         raise ValueError(f"change names {', '.join(wrong)}: on resume {', '.join(CHANGEABLE)} may be changed")
@@ -156,14 +156,14 @@ def check_fits(manifest: Manifest, trainer, change=()):
 
 
 def _encoded(options, variables) -> dict:
-    """Return variable -> codec of those that a training with these options encodes."""
+    """Return variable -> codec of the variables that a training with these options encodes."""
     if options.plan is not None:
         return encoded(Plan.from_json(options.plan))
     return {name: codec for name, codec in codecs_of(variables, options.codec).items() if codec != IDENTITY}
 
 
 def _check_arrays(manifest, trainer):
-    """Raise ValueError unless the arrays are the variables', their state's, and what microbatches carry."""
+    """Raise ValueError unless the arrays are those of variables, their state, and the state of microbatches."""
     kinds, carried = _kinds(trainer.model.variables), {str(v) for v in range(trainer.data.microbatches)}
     state, in_flight = (kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state),
                         trainer.plan.consistency != SYNCHRONOUS)
@@ -185,8 +185,8 @@ def load_checkpoint(trainer, directory: Path, change=()) -> dict | None:
     """Continue from the newest checkpoint of a directory; each rank reads its own part. Collective.
 
     change: see ``check_fits``.
-    Returns what a partition search had measured, as ``save_checkpoint`` was given it; None if there was none.
-    Raises CollectiveError on every rank if any cannot read it, or if it is of another training.
+    Returns the state of a partition search that was given to ``save_checkpoint``, or None.
+    Raises CollectiveError on every rank if any cannot read it, or if it belongs to another training.
     """
     def read():
         manifest = read_manifest(directory)
@@ -202,7 +202,7 @@ def load_checkpoint(trainer, directory: Path, change=()) -> dict | None:
 
 
 class _Saved:
-    """An array in a checkpoint's file, whose rows are read when they are taken. Local."""
+    """An array in a checkpoint's file. Rows are read from the file when they are used. Local."""
 
     def __init__(self, file, key):
         self.file, self.key = file, key
@@ -214,5 +214,5 @@ class _Saved:
 
     @cached_property
     def whole(self):
-        """All of it: an interleaved table is read once, not once for each partition."""
+        """The whole array: an interleaved table is read once, not once for each partition."""
         return self.file.get_tensor(self.key)

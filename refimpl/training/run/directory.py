@@ -1,4 +1,4 @@
-"""The run directory: config.json, plan.json, metrics.jsonl, result.json, trace.json, checkpoints, written by rank 0."""
+"""The run directory, which rank 0 writes: config, plan, metrics, result, trace and checkpoints."""
 
 import json
 from itertools import chain, count
@@ -12,13 +12,13 @@ from refimpl.training.run.files import appears_whole, write_json
 
 
 MOST_METRICS = 4 << 30
-"""Bytes of metrics.jsonl: a step has some kilobytes."""
+"""The most bytes in metrics.jsonl. A step has some kilobytes."""
 
 
 class RunDirectory:
-    """A directory that belongs to one training. Local to rank 0; raises OSError or ValueError with a remedy.
+    """The directory of one training. Local to rank 0; raises OSError or ValueError with a remedy.
 
-    kept: of a run that is resumed, whether a line of metrics is of a step before the checkpoint.
+    kept: function of a metrics line, in a resumed run: whether its step precedes the checkpoint.
     """
 
     def __init__(self, path, config: dict, plan: dict, kept: Callable[[dict], bool] | None = None):
@@ -46,14 +46,14 @@ class RunDirectory:
             refuse_taken(self.path)
 
     def _cut_metrics(self, keeps):
-        """Drop the lines of steps after the checkpoint that the run resumes from."""
+        """Drop the metrics of steps after the checkpoint that the run resumes from."""
         path = self.path / "metrics.jsonl"
         kept = [line + b"\n" for line, record in (_records(path) if path.exists() else ()) if keeps(record)]
         with appears_whole(path) as temporary:
             temporary.write_bytes(b"".join(kept))
 
     def write_plan(self, plan: dict):
-        """Write plan.json, again when a search has changed the plan."""
+        """Write plan.json; also called when a search has changed the plan."""
         write_json(self.path / "plan.json", plan)
 
     def write_metrics(self, record: dict):
@@ -71,10 +71,10 @@ class RunDirectory:
 
 
 class MetricsLine(TypedDict, total=False):
-    """What a line of metrics.jsonl holds: what a step came to, see ``Trainer.train_step``, and bytes of each rank.
+    """A line of metrics.jsonl: the results of a step, see ``Trainer.train_step``, and the bytes of each rank.
 
-    Without barriers each step of a worker has a line: ``worker``, and ``at`` how many seconds after the beginning it
-    pushed. A step without gradient_norm was left out (``step.precision``).
+    Without barriers each step of a worker has a line, with ``worker``, and the seconds ``at`` which it pushed. A step
+    without gradient_norm was left out (``step.precision``).
     bytes_sent, bytes_received: phase -> variable -> kind -> [of rank 0, 1, ...].
     """
 
@@ -95,9 +95,9 @@ class MetricsLine(TypedDict, total=False):
 
 
 def bytes_moved(keys, counts) -> dict:
-    """Return bytes_sent and bytes_received as a line of metrics has them. Local.
+    """Return bytes_sent and bytes_received for a line of metrics. Local.
 
-    keys: (phase, variable, kind), k of them.  counts: (2, N, k) of each rank, as ``Communicator.gather_ledger`` does.
+    keys: (phase, variable, kind), k of them.  counts: (2, N, k) of each rank, see ``Communicator.gather_ledger``.
     """
     found: dict = {"bytes_sent": {}, "bytes_received": {}}
     for nested, of_ranks in zip(found.values(), counts):
@@ -107,7 +107,7 @@ def bytes_moved(keys, counts) -> dict:
 
 
 class Ended(TypedDict, total=False):
-    """What result.json holds: ``training.result.Result``, perplexity or accuracy beside it."""
+    """The content of result.json: ``training.result.Result`` with perplexity or accuracy."""
 
     architecture: Required[str]
     ranks: Required[int]
@@ -128,15 +128,15 @@ class Ended(TypedDict, total=False):
 
 
 def read_metrics(directory) -> list[MetricsLine]:
-    """Return the records of metrics.jsonl; a last line that was cut off is left out. Local.
+    """Return the lines of metrics.jsonl. An incomplete last line is left out. Local.
 
-    Raises ValueError naming a line that is damaged; OSError where there is none.
+    Raises ValueError, which names a damaged line; OSError if there is no file.
     """
     return [record for _, record in _records(Path(directory) / "metrics.jsonl")]
 
 
 def _records(path) -> list[tuple[bytes, MetricsLine]]:
-    """Return each line and its record, but for a last line that was cut off."""
+    """Return each line and its content, without an incomplete last line."""
     try:
         lines, found = read_plain(path, MOST_METRICS).split(b"\n"), []
     except ValueError as problem:
@@ -152,23 +152,23 @@ def _records(path) -> list[tuple[bytes, MetricsLine]]:
 
 
 def read_result(directory) -> Ended:
-    """Return what result.json holds. Local. Raises ValueError for another file, OSError where there is none."""
+    """Return the content of result.json. Local. Raises ValueError for another file, OSError if there is none."""
     return read_json(Path(directory) / "result.json", Ended, what="a training's result", remedy="train again")
 
 
 def refuse_taken(directory: Path):
-    """Raise ValueError if a run was begun in this directory. Local."""
+    """Raise ValueError if this directory contains a run. Local."""
     if holds_run(directory):
         raise ValueError(f"{directory} already holds a run: continue it with --resume {directory}, "
                          "or give another --output")
 
 
 def holds_run(directory: Path) -> bool:
-    """Return True if a run was begun in this directory. Local."""
+    """Return True if this directory contains a run. Local."""
     return (directory / "config.json").exists()
 
 
 def free_name(directory: Path, taken=holds_run) -> Path:
-    """Return ``directory``, or directory-2, directory-3, ... : the first that is not taken. Local."""
+    """Return the first of ``directory``, directory-2, directory-3, ... that is not taken. Local."""
     names = chain([directory], (f"{directory}-{number}" for number in count(2)))
     return next(path for path in map(Path, names) if not taken(path))

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all: written under a temporary name, synced, renamed."""
+"""Write files completely or not at all: under a temporary name, synced, then renamed."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextmanager
 def appears_whole(path: Path):
-    """Yield a temporary path beside ``path``; when the block ends well, sync it and rename it to ``path``."""
+    """Yield a temporary path beside ``path``. If the block succeeds, sync the file and rename it to ``path``."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield temporary
@@ -22,7 +22,7 @@ def appears_whole(path: Path):
 
 
 def sync_directory(directory: Path):
-    """Make renames in a directory last."""
+    """Write the renames in a directory to the disk."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -31,7 +31,7 @@ def sync_directory(directory: Path):
 
 
 def write_json(path: Path, value):
-    """Write a JSON file, whole or not at all."""
+    """Write a JSON file, completely or not at all."""
     with appears_whole(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1) + "\n")
 

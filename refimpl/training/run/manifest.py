@@ -1,9 +1,9 @@
-"""The manifest of a checkpoint: what its arrays are, bound to them and to itself by digests.
+"""The manifest of a checkpoint describes its arrays, and has digests of them and of itself.
 
-    digest = SHA-256 of the manifest's canonical JSON (fields sorted, no spaces) without the field ``digest``
+    digest = SHA-256 of the manifest's JSON in a fixed form (fields sorted, no spaces) without the field ``digest``
 
-It says the SHA-256 and the size of the arrays' file, and the dtype and shape of each array. So nothing in either file
-can change without being seen; what a user wants to be otherwise, options say.
+It contains the SHA-256 and size of the arrays' file, and the dtype and shape of each array. So a change of either file
+is always noticed. To change something on resume, a user gives options.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from refimpl.training.run.whole import key_of_array
 
 FORMAT = 2
 FLIGHT = "flight"
-"""What the names of arrays begin with that are under way in a training without barriers: see ``served.flight``."""
+"""The beginning of the names of arrays that are under way without barriers: see ``served.flight``."""
 MOST_BYTES = 1 << 30
-"""Of a manifest: a plan with many partitions of many variables has some megabytes."""
+"""The most bytes in a manifest. A plan with many partitions of many variables has some megabytes."""
 REMEDY = "delete {} to resume from the checkpoint before it"
 
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -36,12 +36,12 @@ Count = Annotated[int, Meta(ge=0)]
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A checkpoint after ``step`` steps.
 
-    arrays: the name of the file beside it.  bytes, sha256: of that file.  holds: key (see
-    ``whole.key_of_array``) -> dtype and shape, as ``kind_of`` says them.  variables: name -> the same.
-    describe: what model and data are.  options: of the training.  data: fingerprint.
-    blocks: variable -> how many column blocks it is computed in, of those with more than one.
-    own: variable -> its own learning rate and weight decay, of those that do not take the options'.
-    search: of a partition search that is on, see ``PartitionTrials.state``.
+    arrays: the name of its file of arrays.  bytes, sha256: of that file.  holds: key (see ``whole.key_of_array``) ->
+    dtype and shape, as ``kind_of`` writes them.  variables: name -> the same.
+    describe: description of model and data.  options: of the training.  data: fingerprint.
+    blocks: variable -> number of its column blocks, if there are several.
+    own: variable -> its own learning rate and weight decay, if it does not use the options'.
+    search: of a partition search that has not ended, see ``PartitionTrials.state``.
     """
 
     format: int
@@ -70,25 +70,25 @@ def path_of(directory: Path, step: int, suffix: str) -> Path:
 
 
 def steps_saved(directory: Path) -> list[int]:
-    """Return the steps of which a directory has a checkpoint, rising. Local."""
+    """Return the steps whose checkpoints are in a directory, rising. Local."""
     found = (re.fullmatch(r"checkpoint-(0|[1-9][0-9]{0,17})\.json", path.name)
              for path in Path(directory).glob("checkpoint-*.json"))
     return sorted(int(match[1]) for match in found if match)
 
 
 def kind_of(dtype, shape) -> str:
-    """Return dtype and shape as a manifest says them: "float32 [4, 8]". Local."""
+    """Return dtype and shape as text for a manifest: "float32 [4, 8]". Local."""
     return f"{np.dtype(dtype).name} {list(shape)}"
 
 
 def digest_of(fields: dict) -> str:
-    """Return the digest of a manifest's fields, ``digest`` left out: see above. Local."""
+    """Return the digest of a manifest's fields without ``digest``: see above. Local."""
     told = {name: value for name, value in fields.items() if name != "digest"}
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def signed(manifest: Manifest) -> dict:
-    """Return a manifest's fields and digest, as they are written. Raises ValueError if none could read it. Local."""
+    """Return a manifest's fields with its digest. Raises ValueError if they could not be read again. Local."""
     told = {name: getattr(manifest, name) for name in manifest.__struct_fields__}
     try:
         fields = parse_json(json.dumps({name: value for name, value in told.items() if value is not None}), dict)
@@ -101,15 +101,14 @@ def signed(manifest: Manifest) -> dict:
 
 
 def write_manifest(path: Path, manifest: Manifest):
-    """Write a manifest with its digest, whole or not at all. Local. Raises OSError, or ValueError as ``signed``."""
+    """Write a manifest with its digest, completely or not at all. Local. Raises OSError; ValueError as ``signed``."""
     write_json(path, signed(manifest))
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Return the manifest of the newest checkpoint in a directory, its arrays being those that it describes. Local.
+    """Return the manifest of the newest checkpoint in a directory, after checking the file of its arrays. Local.
 
-    Raises ValueError or OSError saying what is wrong and what to do: no checkpoint, another format, anything missing,
-    damaged or changed.
+    Raises ValueError or OSError, with a remedy: no checkpoint, another format, anything missing, damaged or changed.
     """
     steps = steps_saved(directory)
     if not steps:
@@ -138,7 +137,7 @@ def _check_content(manifest, step):
 
 
 def _read(path, remedy) -> Manifest:
-    """Return the manifest in a file, if it has this format and has not been changed."""
+    """Return the manifest in a file, if it has this format and was not changed."""
     fields = read_json(path, dict, what="a checkpoint's manifest", remedy=remedy, most_bytes=MOST_BYTES)
     if "format" in fields and fields["format"] != FORMAT:
         raise ValueError(f"{path} has format {str(fields['format'])[:20]}: this version reads format {FORMAT}; resume "
@@ -154,7 +153,7 @@ def _read(path, remedy) -> Manifest:
 
 
 def _check_arrays(path, manifest, remedy):
-    """Raise ValueError unless the file of the arrays is the one that was described: size, digest, header."""
+    """Raise ValueError unless the file of arrays has the manifest's size, digest and header."""
     arrays = path.with_name(manifest.arrays)
     try:
         check_plain(arrays, manifest.bytes)
@@ -170,7 +169,7 @@ def _check_arrays(path, manifest, remedy):
 
 
 def _check_header(arrays, manifest):
-    """Raise ValueError unless the file holds the arrays that the manifest lists, and no others."""
+    """Raise ValueError unless the file contains exactly the arrays in the manifest."""
     try:
         with safe_open(arrays, framework="numpy") as file:
             found = {key: _kind_in_file(file.get_slice(key)) for key in file.keys()}

@@ -1,12 +1,12 @@
-"""Bytes as metrics.jsonl has them, added up by rank."""
+"""Sums by rank of the bytes in metrics.jsonl."""
 
 
 def bytes_by_rank(metrics: list[dict], *, phase: str | None = None, variable: str | None = None,
                   kinds=("dense", "rows", "indices")) -> list[float]:
-    """Return what each rank sent and received in a step, by rank: the mean over the records. Local.
+    """Return the bytes that each rank sent and received in a step: the mean over the lines. Local.
 
-    metrics: of ``read_metrics``.  phase, variable: only that one's; None: all.  kinds: of ``ledger.KINDS``.
-    Raises ValueError without records.
+    metrics: of ``read_metrics``.  phase, variable: count only this one; None: all.  kinds: of ``ledger.KINDS``.
+    Raises ValueError without lines.
     """
     if not metrics:
         raise ValueError("there are no metrics: the training did no step")

@@ -1,8 +1,8 @@
-"""A training that is started again, from its newest checkpoint, whenever its job ends before the training has.
+"""Restarts a training from its newest checkpoint if its job ends before the training.
 
-What MPI cannot survive (a machine that is lost with its daemon, any failure under MPICH) ends the job. Then the next
-start takes the hosts that still answer. Neither the exit status of mpirun nor its silence counts: a job is complete
-if it has written a new result.json.
+Some failures end the job: a machine that is lost with its MPI daemon, or any failure under MPICH. Then the next job
+uses the hosts that still answer. The exit status of mpirun does not decide whether a job is complete: it is complete if
+it has written a new result.json.
 """
 
 import os
@@ -16,19 +16,19 @@ from refimpl.transport.job.hosts import Host, answering, host_options, placed, r
 from refimpl.transport.launch import mpirun_command, run_job, runtime, terminal_variables
 
 GRACE_SECONDS = 300.0
-"""Seconds for the step at hand and a checkpoint (--checkpoint-on-signal) when the whole run is asked to end."""
+"""Seconds for the current step and a checkpoint (--checkpoint-on-signal) when the user ends the whole run."""
 
 REFUSED = (1, 2)
-"""Status of a training that has said itself what is wrong: with what it was given, with its options."""
+"""Exit statuses of a training that has reported an error in its input or options. It is not restarted."""
 
 
 def train_with_restarts(arguments: list[str], directory: Path, ranks: int | None, hosts_file: str | None,
                         restarts: int) -> int:
     """Run ``train`` until its result is written, with at most 1 + ``restarts`` jobs; return the exit status. Local.
 
-    arguments: the training's command line, ``train`` first; its --output is ``directory``.  ranks: the largest
-    number; None: as many as the hosts run.  hosts_file: read before each start; None: all ranks run here.
-    The status is 0 if the training is complete. Otherwise it is that of the last job, or 1 if that is 0.
+    arguments: the training's command line, ``train`` first; its --output is ``directory``.  ranks: the largest number;
+    None: as many as the hosts run.  hosts_file: read before each start; None: all ranks run here. The status is 0 if
+    the training is complete. Otherwise it is that of the last job, or 1 if that is 0.
     Raises ValueError or OSError if the file of hosts cannot be used, or if none of its hosts answers.
     """
     for start in range(1, restarts + 2):
@@ -47,7 +47,7 @@ def train_with_restarts(arguments: list[str], directory: Path, ranks: int | None
 
 
 def _hosts(path, ranks) -> tuple[list[Host] | None, list[str]]:
-    """Return (hosts to use with their numbers of ranks, names of those that do not answer); (None, []): this host."""
+    """Return (hosts to use, with their numbers of ranks; names of hosts that do not answer); (None, []): this host."""
     if path is None:
         return None, []
     named = read_hosts(path)
@@ -60,7 +60,7 @@ def _hosts(path, ranks) -> tuple[list[Host] | None, list[str]]:
 
 
 def _go_on(directory: Path) -> list[str]:
-    """Return the options with which train goes on in its directory; without a checkpoint there it begins anew."""
+    """Return the options that resume a run in its directory; without a checkpoint there it starts again."""
     if steps_saved(directory):
         return ["--resume", str(directory)]
     for name in ("config.json", "metrics.jsonl"):  # steps that were lost
@@ -80,7 +80,7 @@ def _run(arguments, hosts, ranks, start, lost) -> subprocess.CompletedProcess:
 
 
 def _written(directory: Path) -> tuple[int, int] | None:
-    """Return two numbers that change when another result.json is renamed into its place; None if there is none."""
+    """Return two numbers that change when a new result.json replaces the old one; None if there is none."""
     try:
         found = os.stat(directory / "result.json")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a training does when a signal asks it to end: it may write one more checkpoint, and says what is on disk."""
+"""Signals that ask a training to end. It may write one more checkpoint, and says what is on disk."""
 
 import os
 import signal
@@ -13,16 +13,16 @@ from refimpl.transport.errors import Interrupted
 from refimpl.transport.job.ending import ASK_TO_END
 
 STOP = 127
-"""What ``progress`` asks for, in place of a signal's number."""
+"""The number that stands for ``progress`` asking to end, among the numbers of signals."""
 ONE_SECONDS = 1.0
-"""A launcher may hand on what the terminal has sent to every process already: within this time it is one signal."""
+"""Signals within this time count as one: a launcher may forward a signal that every process got from the terminal."""
 
 
 class Signals:
-    """The signals that this rank gets, as a context. Local.
+    """The signals that this rank receives, as a context. Local.
 
-    Without ``checkpoint`` one raises Interrupted where the rank is; with it, it is kept in ``asked`` for the end of the
-    step, and only a second one is raised. directory: where checkpoints are written, None: nowhere, or not known yet.
+    Without ``checkpoint`` a signal raises Interrupted at once. With it, the first one is kept in ``asked`` until the
+    end of the step, and only a second one is raised. directory: of checkpoints; None: none, or not known yet.
     """
 
     def __init__(self, checkpoint: bool, directory: Path | None = None):
@@ -45,7 +45,7 @@ class Signals:
             signal.signal(number, signal.SIG_DFL if before is None else before)  # None: not of Python's
 
     def error(self) -> Interrupted | None:
-        """Return what all ranks shall hear before the next step, None if this rank was not asked to end."""
+        """Return the error that all ranks raise before the next step; None if this rank was not asked to end."""
         if self.asked and self.checkpoint:
             return Interrupted(signal.Signals(self.asked).name, self.asked)
         return self._at_once() if self.asked else None  # where it was raised, somebody has taken it for an error
@@ -58,7 +58,7 @@ class Signals:
             raise self._at_once()
 
     def _dropped(self, what):
-        """Tell what an error was raised in vain for, as in a callback from C; of a signal ``error`` tells in time."""
+        """Report an exception that Python dropped, as in a callback from C. ``error`` reports a signal's in time."""
         if not isinstance(what.exc_value, Interrupted):
             self.unraisable(what)
 
@@ -66,20 +66,20 @@ class Signals:
         return Interrupted(f"ended by {signal.Signals(self.asked).name}: {on_disk(self.directory)}", self.asked, True)
 
     def _go_on(self, number, _):
-        """Say that a signal which was ignored from the start, as nohup does, has come."""
+        """Report a signal that was ignored from the start, as by nohup."""
         os.write(2, f"refimpl: {signal.Signals(number).name} came and is ignored, because the program was started "
                     f"so (nohup); the training goes on: {on_disk(self.directory)}\n".encode())
 
 
 def stop(trainer):
-    """End a training after the step at hand, as after its last one, within ``stopping``. Local to rank 0."""
+    """End a training after the current step as if it were the last, within ``stopping``. Local to rank 0."""
     if trainer.step < trainer.options.steps:
         raise Interrupted("progress returned True", STOP)
 
 
 @contextmanager
 def stopping(trainer):
-    """Leave the block where all ranks have heard of ``stop``. Collective."""
+    """A context that ends when all ranks have received ``stop``. Collective."""
     try:
         yield
     except Interrupted as asked:
@@ -89,7 +89,7 @@ def stopping(trainer):
 
 
 def on_disk(directory: Path | None) -> str:
-    """Return in words from what a training can go on. Local to the rank that writes it."""
+    """Return as text from which checkpoint a training can continue. Local to the rank that writes it."""
     steps = [] if directory is None else steps_saved(directory)
     return (f"the checkpoint of step {steps[-1]} is saved; go on with --resume {directory}" if steps
             else "no checkpoint is saved")

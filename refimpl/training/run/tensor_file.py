@@ -1,8 +1,8 @@
-"""A safetensors file, written in one pass and in pieces, so that no array must be whole in memory.
+"""Write a safetensors file in one pass and in pieces, so that no array must be whole in memory.
 
     8 bytes: length of the header | header, JSON: key -> dtype, shape, place of its bytes | the bytes of all arrays
 
-It is byte for byte the file that ``safetensors.numpy.save_file`` writes.
+The file has the same bytes as that of ``safetensors.numpy.save_file``.
 """
 
 import hashlib
@@ -15,25 +15,25 @@ import numpy as np
 DTYPES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "F16": "float16",
           "I32": "int32", "U32": "uint32", "F32": "float32", "C64": "complex64", "F64": "float64",
           "I64": "int64", "U64": "uint64"}
-"""The format's name of a dtype -> NumPy's. An array comes the earlier in a file, the later its dtype comes here."""
+"""The format's name of a dtype -> NumPy's. Arrays with later dtypes here come earlier in a file."""
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def name_of(dtype) -> str:
-    """Return the format's name of a NumPy dtype. Raises ValueError if it has none. Local."""
+    """Return the format's name of a NumPy dtype. Raises ValueError if there is none. Local."""
     if (name := np.dtype(dtype).name) not in NAMES:
         raise ValueError(f"a checkpoint cannot hold arrays of dtype {name}")
     return NAMES[name]
 
 
 def in_file_order(kinds: dict[str, tuple[Any, tuple]]) -> list[str]:
-    """Return the keys in the order of their bytes in a file. kinds: key -> (dtype, shape). Local."""
+    """Return the keys in the order of their arrays in a file. kinds: key -> (dtype, shape). Local."""
     names = list(DTYPES)
     return sorted(kinds, key=lambda key: (-names.index(name_of(kinds[key][0])), key.encode()))
 
 
 def header_of(kinds: dict[str, tuple[Any, tuple]]) -> bytes:
-    """Return what comes before the arrays' bytes. kinds: key -> (dtype, shape). Local."""
+    """Return the bytes before those of the arrays. kinds: key -> (dtype, shape). Local."""
     entries, end = {}, 0
     for key in in_file_order(kinds):
         dtype, shape = kinds[key]

@@ -1,4 +1,4 @@
-"""Where a step's time goes: spans of phases, for metrics and for a trace that opens in Perfetto."""
+"""The time of each phase of a step, for metrics and for a trace that opens in Perfetto."""
 
 import json
 import threading
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 import numpy as np
 
 LANES = ("step", "exchange")
-"""What the threads of a rank are called in the trace: the one that computes, the one that exchanges meanwhile."""
+"""The names of a rank's threads in the trace: the one that computes, and the one that exchanges meanwhile."""
 
 
 class Timeline:
-    """Spans (phase, begin, end, step, lane) in seconds of one rank's clock. ``keep``: remember all, for a trace. Local.
+    """Spans (phase, begin, end, step, lane) in seconds of one rank's clock. ``keep``: keep all, for a trace. Local.
 
-    seconds: phase -> seconds of the step in it, less those of phases within it. The phases of the thread that made the
-    timeline (lane 0) add up to the step; those of another thread (lane 1) go on beside them.
+    seconds: phase -> seconds of the step in it, without the phases inside it. The phases of the thread that made the
+    timeline (lane 0) add up to the step. Those of another thread (lane 1) run at the same time.
     """
 
     def __init__(self, keep: bool = False):
@@ -26,12 +26,12 @@ class Timeline:
         self._owner, self._lock, self._mine = threading.get_ident(), threading.Lock(), threading.local()
 
     def computes_here(self):
-        """From now on the calling thread is the one that computes: lane 0."""
+        """Make the calling thread the one that computes: lane 0."""
         self._owner = threading.get_ident()
 
     @contextmanager
     def phase(self, name: str):
-        """Time what happens inside."""
+        """A context that measures the time of its block."""
         inner = self._mine.__dict__.setdefault("inner", [])  # seconds of the phases within each open phase
         inner.append(0.0)
         begin = time.perf_counter()
@@ -48,7 +48,7 @@ class Timeline:
                     self.spans.append((name, begin, end, self.step, int(threading.get_ident() != self._owner)))
 
     def start_step(self, step: int):
-        """Begin the account of a step."""
+        """Begin the measurement of a step."""
         self.step, self.seconds = step, {}
 
 
@@ -68,7 +68,7 @@ def chrome_events(rank: int, spans, origin: float) -> list[dict]:
 def gather_events(comm, spans) -> list[dict]:
     """Return all ranks' spans as Chrome trace events; the first of all begins at 0. Collective.
 
-    The clock is that of a machine: between machines the times of their ranks are apart.
+    Each machine has its own clock, so times on different machines cannot be compared exactly.
     """
     origin = float(comm.share(np.array([min((span[1] for span in spans), default=0.0)]), "trace").min())
     texts = comm.share_text(json.dumps(chrome_events(comm.rank, spans, origin)))

@@ -1,4 +1,4 @@
-"""What a session's steps add up to: loss, speed, bytes, seconds, α."""
+"""Sums over the steps of a session: loss, speed, bytes, seconds, α."""
 
 import json
 from collections import Counter
@@ -10,7 +10,7 @@ from refimpl.transport.ledger import KINDS
 
 
 class Totals:
-    """The sums. The first steps, up to ``counted_from``, count for bytes but not for speed. Local to make."""
+    """The sums. Steps before ``counted_from`` count for bytes, but not for the speed. The constructor is local."""
 
     def __init__(self, comm: Communicator, counted_from: int):
         self.comm, self.counted_from = comm, counted_from
@@ -21,7 +21,7 @@ class Totals:
         self.losses: dict[int, float] = {}  # by worker, in a training without barriers
 
     def add(self, record, seconds, alpha):
-        """Add a step: its metrics, how many seconds it took this rank, name -> α here. Local."""
+        """Add a step: its metrics, its seconds on this rank, and name -> α on this rank. Local."""
         self.steps += 1
         self.alpha.update(alpha)
         self.loss, self.shared_memory = record["loss"], bool(self.comm.ledger.read_in_place)
@@ -36,10 +36,10 @@ class Totals:
     def add_stretch(self, steps: list[dict], since: float):
         """Add a part of a training without barriers. steps: metrics of all workers' steps in it. Local.
 
-        since: seconds from the beginning; what was done before does not count for the speed.
+        since: seconds from the beginning; earlier steps do not count for the speed.
         """
         mine = [metrics for metrics in steps if metrics["worker"] == self.comm.rank]
-        for metrics in steps:  # a rank that came too late for any step says 0 of the same variables
+        for metrics in steps:  # a rank that did no step has 0 for each variable
             self.alpha.update(metrics["alpha"] if metrics["worker"] == self.comm.rank else dict.fromkeys(
                 metrics["alpha"], 0.0))
         self.losses |= {metrics["worker"]: metrics["loss"] for metrics in steps}
@@ -54,13 +54,13 @@ class Totals:
         self.seconds += max((metrics["at"] for metrics in counted), default=since) - since
 
     def add_moves(self):
-        """Add what a partition search has sent after the step: rows to other owners, and how long steps took. Local."""
+        """Add what a partition search has sent after the step: rows to other owners, and times of steps. Local."""
         for phase in ("search", "repartition"):
             if count := self.comm.ledger.total("sent", phase=phase):
                 self.bytes[phase] += count
 
     def restart_clock(self, counted_from: int):
-        """Let only the steps after ``counted_from`` count for the speed. Local."""
+        """Count only the steps after ``counted_from`` for the speed. Local."""
         self.counted_from, self.phases = counted_from, Counter()
         self.timed_steps, self.examples, self.seconds = 0, 0, 0.0
 
@@ -79,7 +79,7 @@ class Totals:
 
 
 def mean_alpha(comm, alpha: dict[str, float]) -> dict[str, float]:
-    """Return name -> mean over all ranks, on every rank. For reports: not on the data path, not counted. Collective."""
+    """Return name -> mean over all ranks, on every rank. It is for reports; its bytes are not counted. Collective."""
     if not alpha:
         return {}
     everyone = [json.loads(text) for text in comm.share_text(json.dumps(alpha))]

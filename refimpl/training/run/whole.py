@@ -1,4 +1,4 @@
-"""The whole state of a training, wherever its parts live: every variable, its optimizer state, what is carried."""
+"""The whole state of a training, wherever its parts are: variables, optimizer state, states of microbatches."""
 
 import hashlib
 from typing import Iterator
@@ -12,24 +12,23 @@ from refimpl.transport import Communicator
 
 
 def key_of_array(name: str, slot: str | None) -> str:
-    """Return the name of an array in a checkpoint."""
+    """Return the key of an array in a checkpoint."""
     return f"parameter/{name}" if slot is None else f"state/{slot}/{name}"
 
 
 def key_of_residual(name: str, microbatch: int) -> str:
-    """Return the name, in a checkpoint, of what a codec has left out of a microbatch's gradients."""
+    """Return the checkpoint key of a codec's residual for a microbatch."""
     return f"residual/{microbatch}/{name}"
 
 
 def kinds_of(parameters: Parameters, optimizer_state) -> dict:
-    """Return key -> (variable, slot) of every array of the state, slot None for the value: alike on every rank. Local.
-    """
+    """Return key -> (variable, slot) of every array of the state, the same on every rank; slot None: values. Local."""
     return {key_of_array(v.name, slot): (v, slot) for v in parameters.variables
             for slot in (None, *(() if v.statistic else optimizer_state))}
 
 
 def bytes_of_array(parameters: Parameters, variable, slot) -> Iterator[memoryview]:
-    """Yield the bytes of a whole array of the state, block by block, on rank 0; elsewhere empty ones. Collective."""
+    """Yield the bytes of a whole array of the state, block by block, on rank 0; empty ones elsewhere. Collective."""
     for _, rows in parameters.blocks(variable.name, slot, [0], "checkpoint"):
         if rows is None:
             yield memoryview(b"")
@@ -44,7 +43,7 @@ def raw(array) -> memoryview:
 
 
 def _in_one_piece(array):
-    """Return a NumPy array of the same shape (ascontiguousarray makes a scalar a vector)."""
+    """Return a contiguous array of the same shape (ascontiguousarray would make a scalar a vector)."""
     return np.asarray(to_numpy(array), order="C")
 
 
@@ -55,8 +54,7 @@ def gather_carried(comm: Communicator, carried: dict[int, dict]) -> dict:
 
 
 def gather_named(comm: Communicator, named) -> dict:
-    """Return the arrays that named(), name -> array, returns on each rank: of all on rank 0, {} elsewhere. Collective.
-    """
+    """Return on rank 0 the arrays that named() returns on all ranks, name -> array; {} elsewhere. Collective."""
     def pack():
         try:
             mine = {name: _in_one_piece(array) for name, array in named().items()}
@@ -79,7 +77,7 @@ def gather_named(comm: Communicator, named) -> dict:
 def sha256_of(arrays: dict, prefix: str) -> str:
     """Return the hex SHA-256 of the arrays whose key begins with ``prefix``: keys, dtypes, shapes, bytes. Local.
 
-    By key, so that the order of ``arrays`` does not matter.
+    Keys are sorted, so the order of ``arrays`` does not matter.
     """
     digest = hashlib.sha256()
     for key in sorted(arrays):
@@ -94,7 +92,7 @@ def _told(key, dtype, shape) -> bytes:
 
 
 def hashes(parameters: Parameters, optimizer_state) -> dict:
-    """Return {"parameters_sha256", "state_sha256"} on every rank: one answer (docs/design.md, I1). Collective."""
+    """Return {"parameters_sha256", "state_sha256"}, the same on every rank (docs/design.md, I1). Collective."""
     kinds, found = kinds_of(parameters, optimizer_state), {"parameter/": hashlib.sha256(), "state/": hashlib.sha256()}
     for key in sorted(kinds):
         variable, slot = kinds[key]
@@ -107,7 +105,7 @@ def hashes(parameters: Parameters, optimizer_state) -> dict:
 
 
 def hand_back(parameters: Parameters, model):
-    """Give a model, if it keeps them (``models.protocol``), the values that were learned, whole. Collective."""
+    """Give the learned values to a model that keeps them (``models.protocol``). Collective."""
     comm = parameters.comm
     for name in getattr(model, "names_to_keep", ()):
         value = parameters.collect(name, None, True, "learned")

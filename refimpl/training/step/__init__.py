@@ -1,1 +1,1 @@
-"""The exchanges of a step: after the computation, with dense gradients leaving early, or all beside it (overlapped)."""
+"""The exchanges of a step: after the computation, or overlapping with it, wholly or for dense gradients only."""

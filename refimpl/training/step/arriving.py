@@ -1,4 +1,4 @@
-"""The values of a step while they arrive: rows come in rounds, each row once. Mappings wait for values under way."""
+"""The values of a step while they arrive. Rows are pulled in rounds, each row once. A look-up waits for its value."""
 
 from collections.abc import Mapping
 from typing import Callable
@@ -10,12 +10,12 @@ from refimpl.plan.sample import union
 
 
 class Wanted:
-    """Which rows of a variable a rank's microbatches need, and in which round each is fetched. Local.
+    """The rows of a variable that a rank's microbatches need, and the round in which each is pulled. Local.
 
-    needs: list of (k,) int64 sorted unique row numbers, microbatch by microbatch; the i-th needs its rows in round
-    min(i, rounds - 1).  fresh[r]: (k,) int64 sorted rows to fetch in round r: those that no round before has fetched.
-    Rows lie in a table in the order in which they come: those of round r at ends[r]:ends[r + 1], and microbatch i's at
-    places[i], None if they are the whole table as it is.
+    needs: list of (k,) int64 sorted unique row numbers, microbatch by microbatch. The i-th microbatch needs its rows
+    after round min(i, rounds - 1).  fresh[r]: (k,) int64 sorted rows to pull in round r, those of no earlier round. A
+    table has the rows in the order in which they arrive: round r at ends[r]:ends[r + 1]. Those of microbatch i are at
+    places[i]; None: it needs the whole table.
     """
 
     def __init__(self, needs, rounds: int = 1):
@@ -37,13 +37,13 @@ class Wanted:
 
 
 class Fetched:
-    """The rows of one variable that have come. Local."""
+    """The rows of one variable that have arrived. Local."""
 
     def __init__(self, wanted: Wanted):
         self.wanted, self.table = wanted, None
 
     def put(self, number: int, rows):
-        """Take the rows of a round: (k, d), of the row numbers wanted.fresh[number]."""
+        """Store the rows of a round: (k, d), for the row numbers wanted.fresh[number]."""
         if len(self.wanted.fresh) == 1:
             self.table = rows
             return
@@ -52,7 +52,7 @@ class Fetched:
         self.table[self.wanted.ends[number]:self.wanted.ends[number + 1]] = rows
 
     def take(self, index: int):
-        """Return the rows that the rank's microbatch number ``index`` needs, its round having come."""
+        """Return the rows of the rank's microbatch number ``index``. Its round must have arrived."""
         place, ends = self.wanted.places[index], self.wanted.ends
         if place is None:
             return self.table
@@ -62,7 +62,7 @@ class Fetched:
 def wanted_rows(needs, names, rounds: int) -> dict[str, Wanted]:
     """Return name -> Wanted. needs: list of (name -> row numbers), microbatch by microbatch. Local.
 
-    Variables of which every microbatch needs the same arrays of row numbers share what is worked out.
+    Variables for which every microbatch needs the same arrays of row numbers share a Wanted.
     """
     found: dict[tuple, Wanted] = {}
     result = {}
@@ -76,9 +76,9 @@ def wanted_rows(needs, names, rounds: int) -> dict[str, Wanted]:
 
 
 def alpha_of(variables, needs, wanted=()) -> dict[str, float]:
-    """Return name -> α, the part of its rows that this rank touches in a step, of each sparse variable. Local.
+    """Return name -> α of each sparse variable: the fraction of its rows that this rank touches in a step. Local.
 
-    needs: microbatch -> the rows it needs, None without examples.  wanted: of ``wanted_rows``, of those needs.
+    needs: microbatch -> the rows it needs, None if it has no examples.  wanted: ``wanted_rows`` of these.
     """
     asked = [ids for ids in needs.values() if ids is not None]
     return {v.name: len(wanted[v.name].ids if v.name in wanted else union([ids[v.name] for ids in asked]))
@@ -86,7 +86,7 @@ def alpha_of(variables, needs, wanted=()) -> dict[str, float]:
 
 
 class Arriving(Mapping):
-    """name -> value, of which some may be on their way: looking one up waits for it. fetch(name) -> value. Local."""
+    """A mapping name -> value, in which a look-up waits for a value that is under way: fetch(name) -> value. Local."""
 
     def __init__(self, names, fetch: Callable):
         self.names, self.fetch, self.here = frozenset(names), fetch, {}
@@ -99,7 +99,7 @@ class Arriving(Mapping):
         return self.here[name]
 
     def __contains__(self, name):
-        return name in self.names  # it is known that it will come; to ask is no reason to wait
+        return name in self.names  # without waiting for the value
 
     def __iter__(self):
         return iter(self.names)

@@ -1,8 +1,8 @@
-"""One thread that does a rank's exchanges in their order, while the rank computes.
+"""One thread that does a rank's exchanges in a fixed order while the rank computes.
 
-Ranks must do the same exchanges in the same order, whatever each computes meanwhile: so the jobs of a step are known
-when it begins. A job that needs something of the computation begins, on every rank, with all ranks agreeing to go on:
-one whose computation failed says so there, and all stop at the same job.
+All ranks must do the same exchanges in the same order, however fast each computes. So the jobs of a step are known when
+it begins. Before a job that needs results of the computation, all ranks agree to continue. If the computation of a rank
+has failed, the rank says so there, and all stop at the same job.
 """
 
 import contextvars
@@ -14,10 +14,10 @@ from refimpl.transport import Aborted, SilentPeer
 
 
 class Job:
-    """Something that the thread does. work() -> result.
+    """A task of the thread. work() -> result.
 
-    awaited: whether it must not begin before ``release``; then all ranks agree first that none has failed.
-    ready, ended: events on the GPU (see ``streams``), after which its work comes, and which come after its work.
+    awaited: whether it waits for ``release``; then all ranks first agree that none has failed.
+    ready, ended: GPU events (see ``streams``): the work follows ``ready``, and ``ended`` follows the work.
     """
 
     def __init__(self, work: Callable[[], Any], awaited: bool = False):
@@ -28,7 +28,7 @@ class Job:
         self.ended: Any = None
 
     def release(self, ready=None):
-        """Let it begin, as soon as the jobs before it are done."""
+        """Allow the job to begin when the jobs before it are done."""
         if not self.released.is_set():
             self.ready = ready
             self.released.set()
@@ -37,29 +37,29 @@ class Job:
 class Background:
     """Runs jobs one after the other in a separate thread. Collective: all ranks give it the same jobs.
 
-    Between ``start`` and ``finish`` the thread calls MPI, and no other thread of the rank may use the communicator.
+    Between ``start`` and ``finish`` this thread calls MPI; no other thread of the rank may use the communicator.
 
-    On a GPU the thread asks for its work on the stream of exchanges. While a rank waits for its GPU, it may wait for
-    what peers send there, which has no time-out: so the thread has an eye on them (``Communicator.settle``) whenever it
-    has nothing else to do, and lets go of them if they do not come.
+    On a GPU the thread launches its work on the stream of exchanges. A rank that waits for its GPU may wait for a
+    peer's data there, without a time-out. So while the thread is idle it watches the peers (``Communicator.settle``),
+    and gives up the exchange if their data do not arrive.
     """
 
     def __init__(self, comm, jobs: list[Job], timeline, streams: OneLine = OneLine()):
         self.comm, self.jobs, self.timeline, self.streams = comm, jobs, timeline, streams
-        self.error: BaseException | None = None  # what the computation met: to be agreed on
+        self.error: BaseException | None = None  # an error of the computation, to be agreed on
         self.failure: BaseException | None = None  # what ended the thread
         context = contextvars.copy_context()  # np.errstate holds here too
         self.thread = threading.Thread(target=context.run, args=(self._run,), name="exchange", daemon=True)
 
     def start(self):
-        """Begin with the first job."""
+        """Begin the first job."""
         self.streams.meet()
         self.thread.start()
 
     def wait(self, job: Job):
-        """Return the job's result when it is done; raise what ended the thread, if something has.
+        """Wait until a job is done; return its result, or raise the error that ended the thread.
 
-        On a GPU it is done when all of it has been asked for: the current stream waits for the rest.
+        On a GPU a job is done when its work is launched; then the current stream waits for it.
         """
         if not job.done.is_set():
             self.comm.stay_one()  # this thread is not in a child
@@ -71,13 +71,13 @@ class Background:
         return job.result
 
     def fail(self, error: BaseException):
-        """Tell all ranks, at the next job that was awaited, that this rank's computation has failed."""
+        """Report an error of this rank's computation to all ranks, at the next awaited job."""
         self.error = error
         for job in self.jobs:
             job.release()
 
     def finish(self):
-        """Wait for the last job; raise what ended the thread, if something has. The comm is free again after it."""
+        """Wait for the last job; raise the error that ended the thread, if any. Then the communicator is free."""
         with self.timeline.phase("waiting for exchange"):
             self.thread.join()
         if self.failure is not None:

@@ -1,10 +1,10 @@
-"""As ``sequential``, but the sum of a bucket of dense gradients begins as soon as they are all there, without a thread.
+"""As ``sequential``, but the sum of a bucket of dense gradients begins when all of them are computed, without a thread.
 
-    backward pass   layer 3 ─▶ layer 2 ─▶ layer 1       a layer's gradients leave when they are final;
-    the network        bucket B ─────▶ bucket A ──▶     what is under way goes on each time that some are
+    backward pass   layer 3 ─▶ layer 2 ─▶ layer 1       a layer's gradients are sent when they are final;
+    the network        bucket B ─────▶ bucket A ──▶     sums under way make progress each time
 
-What is summed is the same, and so is every bit of it. A rank whose computation fails still takes its part in every sum,
-so that no rank waits for it; then all agree to stop.
+The sums have the same bits. If a rank's computation fails, it still takes part in every sum, so that no rank waits for
+it. Then all agree to stop.
 """
 
 from refimpl.training.step.sequential import LeavingStep
@@ -12,10 +12,10 @@ from refimpl.transport import Aborted, CollectiveError, SilentPeer
 
 
 class EarlyStep(LeavingStep):
-    """One step's exchanges. Local to make; all ranks ``begin`` it and take its ``sums`` together. See LeavingStep.
+    """The exchanges of a step. The constructor is local; all ranks call ``begin`` and ``sums``. See LeavingStep.
 
-    under_way: exchanges whose sums have begun.  Its ``ready``, too, is collective.
-    moving: whether messages are begun right now. An error met then may have left a sum without its next message.
+    under_way: exchanges whose sums have begun. Here ``ready`` is collective, too.
+    moving: whether messages are being started. After an error at this time a sum may lack its next message.
     """
 
     def __init__(self, parameters, needs, wanted, timeline):
@@ -30,8 +30,8 @@ class EarlyStep(LeavingStep):
             yield from super().sums(error)
         except CollectiveError as problem:
             if isinstance(problem, (SilentPeer, Aborted)):
-                raise  # a rank takes no part any more: what is under way stays so
-            for exchange in self.parameters.exchanges:  # all ranks in one order: in another they wait for each other
+                raise  # a rank takes part no longer, so sums under way cannot end
+            for exchange in self.parameters.exchanges:  # on all ranks in the same order
                 exchange.finish()
             raise
 
@@ -40,7 +40,7 @@ class EarlyStep(LeavingStep):
         self.under_way.append(exchange)
 
     def _leave_all(self, exchanges):
-        """Let sums begin whose gradients are all there, or never will be; let all go on that are under way."""
+        """Begin the sums that are complete, or will never be; let those under way make progress."""
         self.moving = True
         super()._leave_all(exchanges)
         for exchange in self.under_way:

@@ -3,8 +3,8 @@
     lars   momentum with the gradient times  trust ‖w‖ / (‖g‖ + decay ‖w‖)
     lamb   adam's direction u, then sgd with u times  ‖w‖ / ‖u‖
 
-Norms are of the rows that have a gradient, over all ranks. Squares of rows are added exactly, as for clipping: so the
-bits do not depend on which rank has which rows.
+Norms include only rows that have a gradient, of all ranks. Squares of rows are added exactly, as for clipping, so the
+bits do not depend on which rank keeps which rows.
 """
 
 import math
@@ -23,9 +23,10 @@ PHASE = "norm"
 
 
 class Step(NamedTuple):
-    """What the optimizer does with a summed gradient that this rank keeps: see ``kernels.update.update_rows``.
+    """An update of a variable's part on this rank, with its summed gradient: see ``kernels.update.update_rows``.
 
-    ids: None: it is of all values.  counts: whether this rank counts it in norms, as one rank does.
+    ids: rows of the gradient; None: all values.  counts: whether this rank counts it in norms, as exactly one rank
+    does.
     """
 
     variable: Variable
@@ -39,10 +40,10 @@ class Step(NamedTuple):
 
 
 def elementwise(options, number: int, steps: list[Step], norms_of, variables) -> tuple[str, dict, list[Step]]:
-    """Return an elementwise optimizer, its options, and the steps that it must do in the place of these.
+    """Return (name of an elementwise optimizer, its options, steps) that together do the update of LARS or LAMB.
 
     number: of the update, from 0.  norms_of(names, steps): see the function of that name; collective if it is.
-    variables: of the model; those without weight decay (biases, factors of normalisation) are not adapted.
+    variables: of the model. Those without weight decay (biases, factors of normalisation) get the ratio 1.
     """
     told = {**OPTIMIZERS[options.optimizer].options, **options.optimizer_options}
     adapted = [v.name for v in variables if v.decays and not v.statistic]
@@ -59,7 +60,8 @@ def elementwise(options, number: int, steps: list[Step], norms_of, variables) ->
 def norms_of(comm, names: list[str], steps: list[Step]) -> dict[str, tuple[float, float]]:
     """Return variable -> (norm of the values that have a gradient, norm of the gradient or direction). Collective.
 
-    One exact sum of 2 norms a variable goes round, 8 · (2 · 67 · variables + 1) bytes: ``plan.cost.layer_norms``.
+    All ranks add up two exact sums for each variable: 8 · (2 · 67 · variables + 1) bytes, see
+    ``plan.cost.layer_norms``.
     Raises CollectiveError for a norm that is not finite.
     """
     at, bad = {name: i for i, name in enumerate(names)}, 0
@@ -90,7 +92,7 @@ def _lamb_ratio(norms) -> float:
 
 
 def _direct(step: Step, number: int, told: dict):
-    """Move the moments of a variable, or of rows of it; return the direction of its step. Local."""
+    """Update the moments of a variable, or of rows of it; return the direction of its step. Local."""
     parts = {slot: _part(array, step.ids) for slot, array in step.state.items()}
     direction = definition.lamb_direction(_part(step.values, step.ids), parts["first"], parts["second"], step.gradient,
                                           step=number, **told, scale=step.scale, decay=step.decay)

@@ -1,4 +1,4 @@
-"""Whether exchanges overlap with computation, and why: as told, or where that is likely to pay."""
+"""Do exchanges overlap with computation? As the user says, or if it is likely to pay."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -11,14 +11,14 @@ NEEDS_THREADS = ("--overlap needs an MPI that any thread may call (MPI_THREAD_MU
                  "mpi4py.rc.thread_level at 'multiple', install an MPI built for it, or say --no-overlap")
 
 MOST_A_CORE = 2
-"""Ranks that share a core, up to which exchanges still find time beside the computation."""
+"""The largest number of ranks on a core with which exchanges still find time during the computation."""
 
 
 @dataclass(frozen=True)
 class OverlapChoice:
-    """What was chosen. reason: a sentence for people; "" where there was nothing to choose.
+    """What was chosen. reason: a sentence for users; "" if there was no choice.
 
-    way: "no": exchanges follow the computation.  "early": dense gradients leave during the backward pass, without a
+    way: "no": exchanges follow the computation.  "early": dense gradients are sent during the backward pass, without a
     thread (``early``).  "thread": a thread does all exchanges meanwhile (``overlapped``).
     """
 
@@ -26,21 +26,22 @@ class OverlapChoice:
     reason: str = ""
 
     def to_json(self) -> dict:
-        """Return the choice as it is kept in config.json."""
+        """Return the choice as plain data for config.json."""
         return asdict(self)
 
 
 def choose_overlap(wanted: bool | None, threads: bool, machines: Machines, hosts, on_gpu=False) -> OverlapChoice:
-    """Return what to do. wanted: None leaves the choice to this function; True: a thread. Local.
+    """Return the choice. wanted: True: a thread; False: no overlap; None: this function chooses. Local.
 
-    threads: whether any thread may call MPI (not enough if two never do at the same time: what one thread drops is
-    freed by whichever finds it).  hosts: (ranks, cores) of each machine's host.  on_gpu: computation leaves cores free.
+    threads: whether any thread may call MPI. (It is not enough that no two threads call it at once, because another
+    thread may free objects of MPI.)  hosts: (ranks, cores) of each machine's host.  on_gpu: the computation leaves
+    cores free.
 
-    Where each machine has one rank, "early" was as fast as the thread or faster (docs/measured.md). Where it has more,
-    ranks sum in shared memory, and nothing can begin early. There a thread pays if ranks have the time: where many
-    share a core, what a step costs more (a thread, more and smaller messages, an agreement for each bucket) takes it
-    from others' computation. Measured on 2 cores at 200 Mbit/s: it made steps of 4 ranks 1.0 to 1.2 x as fast, and
-    steps of 8 ranks 0.7 to 0.95 x. Raises ValueError where a thread is wanted and MPI cannot.
+    With one rank on each machine, "early" was as fast as the thread or faster (docs/measured.md). With more ranks on a
+    machine, sums use shared memory, and nothing can begin early. There a thread pays if the ranks have free time. If
+    many ranks share a core, the thread, its smaller messages and an agreement for each bucket slow down other ranks.
+    Measured on 2 cores at 200 Mbit/s: steps of 4 ranks were 1.0 to 1.2 x as fast with a thread, steps of 8 ranks 0.7 to
+    0.95 x. Raises ValueError if a thread is wanted and MPI does not allow it.
     """
     if wanted and not threads:
         raise ValueError(NEEDS_THREADS)
@@ -64,15 +65,15 @@ def choose_overlap(wanted: bool | None, threads: bool, machines: Machines, hosts
 
 
 def hosts_of(told, machines: Machines) -> list[tuple[int, int]]:
-    """Return (ranks, cores) of each machine's host. told[r]: ranks on rank r's host, cores that r may run on. Local.
+    """Return (ranks, cores) of each machine's host. told[r]: (ranks on rank r's host, cores that r may use). Local.
 
-    What a machine's ranks may run on together counts: bound to a core each, they share none.
+    The cores that a machine's ranks may use together count: ranks that are each bound to a core share none.
     """
     return [(max(told[r][0] for r in ranks), len({core for r in ranks for core in told[r][1]})) for ranks in machines]
 
 
 def overlap_of(wanted: bool | None, comm: Communicator, on_gpu: bool = False) -> OverlapChoice:
-    """Return the choice, the same on every rank that wants the same. Collective."""
+    """Return the choice; it is the same on every rank if all want the same. Collective."""
     mine = json.dumps([ranks_on_host(len(comm.machine)), core_numbers()])
     hosts = hosts_of([json.loads(text) for text in comm.share_text(mine)], comm.machines)
     return comm.together(lambda: choose_overlap(wanted, comm.threads, comm.machines, hosts, on_gpu), (ValueError,))

@@ -1,8 +1,8 @@
-"""The exchanges of a step beside its computation: rows come while others compute with theirs, gradients leave early.
+"""The exchanges of a step during its computation: a thread pulls rows and pushes gradients while the rank computes.
 
-In a thread of its own (``Background``) a rank pulls in the model's order, bucket by bucket and one microbatch's rows
-after the other's; then each bucket is pushed as soon as its gradients of the rank's last microbatch are there, in the
-plan's order, while the backward pass goes on. What is summed is the same, and so is every bit of it.
+The thread (``Background``) pulls in the model's order, bucket by bucket, and the rows of one microbatch after the
+other. It pushes each bucket, in the plan's order, when its gradients of the rank's last microbatch are computed, while
+the backward pass continues. The sums have the same bits.
 """
 
 from functools import partial
@@ -14,10 +14,10 @@ from refimpl.training.step.sequential import LeavingStep
 
 
 class OverlappedStep(LeavingStep):
-    """One step's exchanges beside its computation. Local to make; all ranks ``begin`` it and take its ``sums``.
+    """The exchanges of a step during its computation. The constructor is local; all ranks call ``begin`` and ``sums``.
 
     Meanwhile no other code on this rank may use the communicator. Arguments: see ``SequentialStep``.
-    dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
+    dense: name -> value of every dense variable; a look-up waits for a value that is under way.
     """
 
     def __init__(self, parameters, needs, wanted, timeline, streams):
@@ -32,7 +32,7 @@ class OverlappedStep(LeavingStep):
         self.dense = self._dense()
 
     def begin(self):
-        """Begin to pull, in the thread of its own. Collective."""
+        """Begin to pull in the thread. Collective."""
         if self.last is None:
             self._leave_all(self.parameters.exchanges)
         self.background.start()
@@ -49,7 +49,7 @@ class OverlappedStep(LeavingStep):
         return Arriving(values, look_up)
 
     def rows(self, leaf: int) -> Arriving:
-        """Return name -> rows of each sparse variable that a microbatch needs, waited for where looked up. Local."""
+        """Return name -> rows of each sparse variable that a microbatch needs; a look-up waits for them. Local."""
         def look_up(name):
             number = self.coming.round_of(leaf, name)
             if number is not None:
@@ -61,8 +61,8 @@ class OverlappedStep(LeavingStep):
     def sums(self, error: BaseException | None):
         """Yield lists of this rank's parts of the sums (``ReducedGradient``), each when it is complete. Collective.
 
-        error: what the computation met. It ends all ranks here, unless everything had left before: then it is for the
-        caller to tell them. The comm is free again when all lists are taken.
+        error: of the computation. It ends all ranks here, unless everything had been sent before; then the caller must
+        report it. The communicator is free after the last list.
         """
         if error is not None:
             self.background.fail(error)
@@ -71,9 +71,10 @@ class OverlappedStep(LeavingStep):
         self.background.finish()
 
     def end(self):
-        """Let go of what the step has used, all that uses it having been asked for, or the step having failed. Local.
+        """Drop the step's arrays, after all work that uses them was launched, or the step has failed. Local.
 
-        Not before: here each stream waits for the other, and only then uses what was the other's again.
+        Not earlier, because then each GPU stream waits for the other, so that memory of one can be used by the other
+        again.
         """
         self.streams.meet()
         self.kept, self.pulls, self.pushes, self.dense = [], {}, {}, {}  # which hold each other

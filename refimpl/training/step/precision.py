@@ -1,9 +1,9 @@
-"""Equals plain/mixed_precision.py: a model computes with 16 bits beside float32 masters, and with a scale of its loss.
+"""Equals plain/mixed_precision.py: the model computes with 16 bits, with float32 masters and a scale of its loss.
 
-    values      rounded copies of the masters       layers     model.half(x) of what each puts out, forward and back
+    values      rounded copies of the masters       layers     model.half(x) of each output, forward and backward
     gradients   of S times the loss, rounded        sums       float32, divided by S when the optimizer uses them
 
-The loss is scaled by the normaliser, n / S: a model need not know of it. On a CPU 16 bits are emulated by rounding.
+The loss is scaled by the normaliser, n / S, so a model need not know S. On a CPU 16 bits are emulated by rounding.
 """
 
 from typing import Any
@@ -15,11 +15,11 @@ from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.step.arriving import Arriving
 
 PATIENCE = 2000
-"""Good steps in a row after which the scale doubles."""
+"""The number of good steps in a row after which the scale is doubled."""
 
 
 class Mixed:
-    """A model in mixed precision, in the place of one with ``half``. Local.
+    """A model in mixed precision, in place of one with ``half``. Local.
 
     kind: "bf16" or "fp16".  loss_scale: the same on every rank.
     """
@@ -32,11 +32,11 @@ class Mixed:
         return getattr(self.model, name)
 
     def half(self, x):
-        """Return float32 numbers as 16 bits can hold them."""
+        """Return float32 numbers, rounded to 16 bits."""
         return half.rounded(x, self.kind)
 
     def loss_and_gradients(self, dense, rows, batch):
-        """Return the loss, and gradients of S times the loss, which may be infinite or NaN."""
+        """Return (loss, gradients of S times the loss), which may be infinite or NaN."""
         normaliser, ready, scale = batch.normaliser, batch.ready, self.loss_scale.scale
         found: dict[str, Any] = {}
 
@@ -62,7 +62,7 @@ class Mixed:
 
 
 def with_precision(model, options, plan, device: str):
-    """Return the model as ``options.precision`` says. Local. Raises ValueError for what does not go with 16 bits."""
+    """Return the model with ``options.precision``. Local. Raises ValueError for options that do not go with 16 bits."""
     kind = options.precision
     if kind is None:
         return model

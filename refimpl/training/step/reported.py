@@ -1,4 +1,4 @@
-"""Numbers that a model reports beside its loss, such as parts of it: added up over the global batch, exactly."""
+"""Numbers that a model reports with its loss, such as parts of it: exact sums over the global batch."""
 
 import math
 
@@ -10,7 +10,7 @@ PHASE = "metrics"
 
 
 class Reported:
-    """The numbers of a training's model. Local; all ranks take a step's ``total`` together.
+    """The reported numbers of a training. Local, except for ``total``.
 
     names: what each microbatch reports, in ``batch.metrics``.
     """
@@ -20,7 +20,7 @@ class Reported:
         self.sums = {name: ExactSum() for name in self.names}
 
     def take(self, batch):
-        """Add what a microbatch has reported. Raises ValueError for other names, and numbers that are not finite."""
+        """Add the numbers of a microbatch. Raises ValueError for other names, and for numbers that are not finite."""
         if batch.metrics.keys() != self.sums.keys():
             reports = ", ".join(sorted(batch.metrics)) or "nothing"
             raise ValueError(f"microbatch {batch.index} reports {reports}, and the model names "
@@ -32,7 +32,7 @@ class Reported:
             self.sums[name].add([value])
 
     def total(self, comm) -> dict[str, float]:
-        """Return name -> sum over the step's global batch; then begin anew. Collective: 8 · 67 bytes a name."""
+        """Return name -> sum over the step's global batch, and start again. Collective: 8 · 67 bytes for each name."""
         digits = comm.total(np.concatenate([self.sums[name].digits for name in self.names]), PHASE)
         self.sums = {name: ExactSum() for name in self.names}
         return {name: ExactSum(row).value() for name, row in zip(self.names, digits.reshape(len(self.names), -1))}

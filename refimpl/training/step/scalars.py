@@ -1,6 +1,6 @@
-"""What the host must know of a step before it updates: losses, whether all is finite, and the norm.
+"""The numbers of a step that the host needs before the update: losses, whether all is finite, and the norm.
 
-What lies on a GPU stays there until everything of the step has been asked for; then the host waits once, for all of it:
+On a GPU they stay there until all work of the step is launched. Then the host waits once, for all of them:
 
     microbatches' gradients, as they come ──▶ not finite? a flag each ──┐
     sums, as they come ──▶ a flag each; squares of rows ──▶ 68 digits ──┼──▶ one transfer of 8-byte numbers
@@ -22,10 +22,10 @@ SQUARES_OVERFLOW = ("a row's sum of squares, which the gradients' norm is made o
 
 
 class Found(NamedTuple):
-    """losses: of this rank's microbatches.  squares: the exact sum over what this rank must count.
+    """losses: of this rank's microbatches.  squares: the exact sum of squares that this rank counts.
 
-    error: the first of its own numbers that is not finite, or None.  overflow: the first sum that is not, or None:
-    another rank may know better why.
+    error: the first of its numbers that is not finite, or None.  overflow: the first sum that is not, or None; another
+    rank may know the cause.
     """
 
     losses: list[float]
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 
 class Scalars:
-    """The numbers of one step, of this rank. Local."""
+    """The numbers of one step on this rank. Local."""
 
     def __init__(self):
         self.squares = ExactSum()
@@ -47,15 +47,15 @@ class Scalars:
         self.digits: list = []
 
     def watch(self, names, gradients):
-        """Look at gradients on a GPU, as they are now. names: of each (variable, microbatch)."""
+        """Check gradients on a GPU with their present values. names: (variable, microbatch) of each."""
         self.gradients += names
         self.flags.append(infinite_each(gradients))
 
     def add(self, reduced: list[ReducedGradient]):
-        """Look at sums of gradients, and add up the squares of those that this rank must count.
+        """Check sums of gradients, and add up the squares that this rank counts.
 
-        Each row is summed in float64, all rows exactly. A row's sum is formed whole, in one order, on whichever rank
-        has it; rows are added without rounding: so the bits are the same wherever gradients lie (docs/bugs.md, 26).
+        The squares of a row are added in float64 in one order, on whichever rank keeps the row. The sums of rows are
+        added exactly. So the bits do not depend on where gradients are kept (docs/bugs.md, 26).
         """
         counted = [piece.gradient for piece in reduced if _is_in_norm(piece)]
         if not any(lies_there(piece.gradient) for piece in reduced):
@@ -69,7 +69,7 @@ class Scalars:
             self.digits.append(digits_there(_squares_of_rows(counted)))
 
     def read(self, losses: list) -> Found:
-        """Return what was found. losses: (microbatch, number or 0-d array). On a GPU this waits for it."""
+        """Return a Found. losses: (microbatch, number or 0-d array). This waits for a GPU."""
         flags, sums_flags, digits, told = bring(self.flags, self.sums_flags, self.digits, _losses_there(losses))
         self._note(zip(self.sums, sums_flags))
         for row in digits.reshape(-1, len(self.squares.digits) + 1):
@@ -89,7 +89,7 @@ class Scalars:
         squares = _squares_of_rows(gradients)
         if all_finite(squares):
             self.squares.add(squares)
-        else:  # nothing is raised here: the other ranks hear of it where all agree
+        else:  # not raised here: all ranks agree on errors later
             self.overflow = ValueError(SQUARES_OVERFLOW)
 
     def _note(self, flags):
@@ -113,7 +113,7 @@ def _losses_there(losses) -> list:
 
 
 def check_losses(losses):
-    """Raise ValueError for a loss that is not finite; losses: (microbatch, number). A GPU's come later. Local."""
+    """Raise ValueError for a loss that is not finite. losses: (microbatch, number), not those on a GPU. Local."""
     for microbatch, loss in losses:
         if not lies_there(loss) and not np.isfinite(float(loss)):
             raise ValueError(f"the loss of microbatch {microbatch} is {float(loss)}; lower the learning rate or clip "
@@ -134,6 +134,6 @@ def lies_there(array) -> bool:
 
 
 def not_finite(name, microbatch) -> ValueError:
-    """Return what is said of a microbatch's gradient that is not finite."""
+    """Return the error for a gradient of a microbatch that is not finite."""
     return ValueError(f"the gradient of {name!r} in microbatch {microbatch} is not finite (NaN or infinity); lower the "
                       "learning rate, clip the norm, or look at that microbatch's data")

@@ -6,9 +6,9 @@ from refimpl.training.step.arriving import Fetched
 
 
 class SequentialStep:
-    """One step's exchanges. Local to make; all ranks ``begin`` it and take its ``sums`` together.
+    """The exchanges of a step. The constructor is local; all ranks call ``begin`` and ``sums`` together.
 
-    parameters: the ``Parameters``.  needs: microbatch -> (name -> rows), None without examples, in order.
+    parameters: the ``Parameters``.  needs: microbatch -> (name -> rows), None if it has no examples, in order.
     wanted: of ``Parameters.wanted``.  dense: name -> value of every dense variable.
     """
 
@@ -40,22 +40,22 @@ class SequentialStep:
             exchange.add(leaf, gradients)
 
     def formed(self) -> list[dict]:
-        """Return node -> name -> sum of each exchange: what this rank has added up for others. Local."""
+        """Return for each exchange node -> name -> sum: the sums that this rank sends. Local."""
         return [exchange.formed() for exchange in self.parameters.exchanges]
 
     def put(self, leaf: int, node, sums):
-        """Add a node that was ``formed`` before, in place of the gradients of its first microbatch. Local.
+        """Add a node of ``formed`` in place of the gradients of its first microbatch. Local.
 
-        node: None for the other microbatches of a node: then nothing is added.
+        node: None for the other microbatches of the node; then nothing is added.
         """
         if node is not None:
             for exchange in self.parameters.exchanges:
                 exchange.put(node, sums)
 
     def sums(self, error: BaseException | None):
-        """Yield lists of what this rank keeps of the sums (``ReducedGradient``). Collective.
+        """Yield lists of this rank's parts of the sums (``ReducedGradient``). Collective.
 
-        error: what the computation met on this rank; then all ranks stop here.
+        error: of this rank's computation; then all ranks stop here.
         """
         with self.timeline.phase("wait"):
             self.parameters.comm.agree(error)
@@ -70,9 +70,9 @@ class SequentialStep:
 
 
 class LeavingStep(SequentialStep):
-    """A step whose sums begin early: of an exchange as soon as all its gradients of the last microbatch are there.
+    """A step in which the sum of an exchange begins when all its gradients of the last microbatch are computed.
 
-    _leave(exchange): begins to sum what an exchange has, which is all, or all that there will be.  See SequentialStep.
+    _leave(exchange): begins the sum of an exchange; no more gradients will be added.  See SequentialStep.
     """
 
     def __init__(self, parameters, needs, wanted, timeline):
@@ -80,7 +80,7 @@ class LeavingStep(SequentialStep):
         self.last, self.gradients, self.sums_kept = max(needs, default=None), ReadyGradients(parameters.exchange_of), []
 
     def ready(self, leaf: int, gradients):
-        """Take gradients that are ready before the others: an exchange takes its own when all are there."""
+        """Take gradients that are ready before others. An exchange gets its gradients when all of them are ready."""
         self._go_on(leaf, self.gradients.take(leaf, gradients))
 
     def add(self, leaf, gradients):
@@ -99,19 +99,19 @@ class LeavingStep(SequentialStep):
         return self.sums_kept
 
     def _leave_all(self, exchanges):
-        """Let the sums of these exchanges begin."""
+        """Begin the sums of these exchanges."""
         for exchange in exchanges:
             if self.keeps:
                 self.sums_kept.append(exchange.formed())
             self._leave(exchange)
 
     def _go_on(self, leaf, exchanges):
-        """Let the sums begin whose last microbatch this is."""
+        """Begin the sums of these exchanges if this is the last microbatch."""
         self._leave_all(exchanges if leaf == self.last else ())
 
 
 class ReadyGradients:
-    """The gradients of the microbatch at hand: an exchange is given its own when all of them are there. Local.
+    """The gradients of the current microbatch. An exchange gets its gradients when all of them are ready. Local.
 
     exchange_of: variable -> its exchange.
     """
@@ -120,7 +120,7 @@ class ReadyGradients:
         self.exchange_of, self.taken = exchange_of, {}
 
     def take(self, leaf: int, gradients) -> list:
-        """Take those that are new, by name; return the exchanges that have all of theirs now, and were given them."""
+        """Take new gradients, by name; return the exchanges that now have all of theirs, and have been given them."""
         new = {name: gradients[name] for name in gradients if name not in self.taken and name in self.exchange_of}
         self.taken |= new
         full = [exchange for exchange in dict.fromkeys(self.exchange_of[name] for name in new)
@@ -130,12 +130,12 @@ class ReadyGradients:
         return full
 
     def end(self):
-        """Let go of the microbatch's gradients: another one follows."""
+        """Drop the gradients of this microbatch."""
         self.taken = {}
 
 
 class ComingRows:
-    """The rows that a rank's microbatches need, fetched exchange by exchange and round by round. Local, but ``fetch``.
+    """The rows that a rank's microbatches need, pulled by exchange and round. Local, except ``fetch``.
 
     names: the sparse variables.  Arguments: see ``SequentialStep``.
     """
@@ -148,18 +148,18 @@ class ComingRows:
         self.wanted, self.fetched = wanted, {name: Fetched(rows) for name, rows in wanted.items()}
 
     def fetch(self, exchange, number: int):
-        """Fetch a round's values: rows, and in round 0 whole values of dense variables. Collective."""
+        """Pull the values of a round: rows, and in round 0 whole dense variables. Collective."""
         asked = {v.name: self.wanted[v.name].fresh[number] for v in exchange.variables if v.sparse}
         if asked or number == 0:
             for name, rows in exchange.pull(asked).items():
                 self.fetched[name].put(number, rows)
 
     def round_of(self, leaf: int, name: str) -> int | None:
-        """Return after which round a microbatch's rows of a variable are here; None if they always are."""
+        """Return the round after which a microbatch's rows of a variable are here; None if they are always here."""
         return self.wanted[name].round_of[self.index[leaf]] if name in self.wanted else None
 
     def rows(self, leaf: int, name: str):
-        """Return the (k, d) rows of a variable that a microbatch needs, read-only, once they are here."""
+        """Return the (k, d) rows of a variable that a microbatch needs, read-only. Their round must have arrived."""
         if name in self.wanted:
             return read_only(self.fetched[name].take(self.index[leaf]))
         return read_only(self.exchange_of[name].pull({name: self.needs[leaf][name]})[name])

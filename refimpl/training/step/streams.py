@@ -1,4 +1,4 @@
-"""A rank's GPU does two things at a time: it computes on one stream, and exchanges on another. Events order them.
+"""A rank's GPU computes on one stream and exchanges on another at the same time. Events order their work.
 
     computing   ──forward, backward──┬────────────────┬──update──┬──
                                 ready ▼          ended ▲     over ▼
@@ -16,14 +16,14 @@ class OneLine:
     """On a CPU each operation is finished when its call returns, so there is nothing to order. Local."""
 
     def beside(self):
-        """Return the context in which a thread asks for the work of exchanges."""
+        """Return the context in which a thread launches the work of exchanges."""
         return nullcontext()
 
     def mark(self):
-        """Return an event: that all is done which the calling thread's stream was asked for so far."""
+        """Return an event after all work that was launched so far on the calling thread's stream."""
 
     def after(self, event):
-        """Let the calling thread's stream wait for an event, if it is one."""
+        """Let the calling thread's stream wait for an event, if there is one."""
 
     def meet(self):
         """Let this thread's stream and the stream of exchanges each wait for all earlier work of the other."""

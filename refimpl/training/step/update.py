@@ -1,4 +1,4 @@
-"""Equals plain/clipping.py: clipping by the global norm, and the optimizer's step on what a rank keeps."""
+"""Equals plain/clipping.py: clipping by the global norm, and the optimizer's update of what a rank keeps."""
 
 import math
 
@@ -10,12 +10,12 @@ from refimpl.training.step.layerwise import Step, elementwise
 
 
 def clip_scale(norm: float, largest: float | None) -> float:
-    """Return min(1, largest / norm): what a gradient is multiplied with. Local."""
+    """Return min(1, largest / norm), the factor of all gradients. Local."""
     return 1.0 if largest is None or norm <= largest else largest / norm
 
 
 def norm_of(sum_of_squares: ExactSum) -> float:
-    """Return sqrt(Σ g²), rounded once from the exact sum, then by the root. Local."""
+    """Return sqrt(Σ g²): the exact sum is rounded once, and its root once more. Local."""
     return math.sqrt(sum_of_squares.value())
 
 
@@ -23,10 +23,10 @@ def update_shards(options, number: int, reduced: list[ReducedGradient], scale: f
                   microbatches: int = 1, norms_of=None, variables=(), unscale: float = 1.0) -> float:
     """Do update ``number`` (from 0) with summed gradients; return the learning rate.
 
-    scale: what clipping multiplies gradients by.  unscale: what all are multiplied by, 1 / the scale of the loss.
+    scale: the factor of clipping.  unscale: another factor of all gradients, 1 / the scale of the loss.
     microbatches: V, for ``Options.average_sparse``.
-    norms_of: of ``layerwise.elementwise``, for an optimizer that needs norms of ``variables``, all of the model. Local,
-    unless that is collective.
+    norms_of: of ``layerwise.elementwise``, for an optimizer that needs the norms of all the model's ``variables``.
+    Local, unless norms_of is collective.
     """
     scaled = microbatches / options.scale_rate if options.scale_rate else 1
 

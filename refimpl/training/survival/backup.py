@@ -1,17 +1,17 @@
-"""Copies of what one rank alone keeps, at its partner: rows with their slots, dense pieces, states of microbatches.
+"""Copies on a partner of what one rank alone keeps: rows with their optimizer state, dense pieces, microbatch states.
 
-    at first    rank --- all that it alone keeps, whole ---> partner
-    each step   rank --- how many rows of each part it has updated ---> partner                     8 (parts + 1) bytes
-                rank --- their numbers, and the summed gradients of these rows ---> partner         k (8 + w) bytes
-    at the last step of K, also dense pieces with their slots, and the states of microbatches
-    all ranks agree that the K steps are done: the partner does the same updates on its copies
+    at first    rank --- everything that it alone keeps, whole ---> partner
+    each step   rank --- the number of rows of each part that it has updated ---> partner           8 (parts + 1) bytes
+                rank --- their row numbers and summed gradients ---> partner                        k (8 + w) bytes
+    in the last of K steps also dense pieces with their optimizer state, and the states of microbatches
+    all ranks agree that the K steps are done; then the partner does the same updates on its copies
 
-So a row takes w bytes on the way, though the optimizer has changed w (1 + slots). The partner's copies stay as they
-were at the last commit until all ranks agree on the next one, whatever has come by then.
+So w bytes are sent for a row, although the optimizer has changed w (1 + slots). The partner's copies stay as they were
+at the last commit until all ranks agree on the next one.
 
-A step's gradients leave while the next step computes (``post``): the card is idle then. Those of the last step of K
-leave at once, and are waited for, as is all that left before (``send``). With overlap another thread uses the
-communicator while a rank computes, so all leaves at the last step. Bytes are counted in the phase "backup".
+A step's gradients are sent while the next step computes (``post``), when the network is idle. Those of the last of K
+steps are sent at once, and all messages are waited for (``send``). With overlap another thread uses the communicator
+while a rank computes; then everything is sent in the last step. Bytes are counted in the phase "backup".
 """
 
 import json
@@ -29,14 +29,14 @@ from refimpl.transport.waiting import keep_for_ever
 PHASE = "backup"
 KINDS = ("control", "indices", "rows", "dense")
 COUNTS, CONTENTS = 1 << 13, (1 << 13) + 1
-"""Tags of what is under way while other messages are matched."""
+"""Tags of messages that are under way while other messages are matched."""
 _NOTHING = np.empty(0, np.uint8)
 
 
 class Part(NamedTuple):
     """Some rows of a variable.
 
-    rows: ranges of their numbers; None: the whole variable.  arrays: slot (None: values) -> array, rows in their order.
+    rows: ranges of row numbers; None: the whole variable.  arrays: slot (None: values) -> array of these rows in order.
     """
 
     name: str
@@ -46,32 +46,32 @@ class Part(NamedTuple):
 
     @classmethod
     def of(cls, kept: Holding) -> "Part":
-        """Return what a shard holds. Local."""
+        """Return the part in a shard. Local."""
         return cls(kept.shard.variable.name, kept.rows, kept.shard.variable.sparse, arrays_of(kept.shard))
 
     def told(self) -> list:
-        """Return what another rank must know of it to keep a copy: JSON. Local."""
+        """Return the description with which another rank allocates a copy: JSON. Local."""
         return [self.name, ranges_told(self.rows), self.sparse,
                 [[slot, array.shape, array.dtype.str] for slot, array in self.arrays.items()]]
 
     @classmethod
     def made(cls, told: list) -> "Part":
-        """Return a part as it was told, its arrays still without content. Local."""
+        """Return a part with uninitialised arrays from the description of ``told``. Local."""
         name, rows, sparse, arrays = told
         return cls(name, None if rows is None else [range(*r) for r in rows], sparse,
                    {slot: np.empty(shape, dtype) for slot, shape, dtype in arrays})
 
     def shard(self, variable) -> Shard:
-        """Return the same as a shard of which ``variable`` is a part, as an update takes it. Local."""
+        """Return the part as a shard of ``variable``, for an update. Local."""
         return Shard(variable, self.arrays[None], {slot: array for slot, array in self.arrays.items() if slot})
 
 
 class Backups:
-    """What others keep for this rank, and the copies that it keeps for others. Local to make; ranks use it together.
+    """What partners keep for this rank, and the copies that it keeps for others. The constructor is local.
 
-    kept: the shards of this rank that no other keeps.  variables: of the model.  redo: does an update that was noted
-    on copies (``Synchronous.redo``).
-    copies: rank -> its parts.  states: what the microbatches of these ranks and of its own carry, as ``pack`` has it.
+    kept: the shards that this rank alone keeps.  variables: of the model.  redo: repeats a noted update on copies
+    (``Synchronous.redo``).
+    copies: rank -> its parts.  states: the states of its own and of these ranks' microbatches, of ``pack``.
     """
 
     def __init__(self, comm: Communicator, kept: list[Holding], variables=(), redo: Callable = lambda *_: None):
@@ -86,14 +86,14 @@ class Backups:
 
     def _clear(self):
         self.updates: list[tuple] = []  # (number, scale, norms) of each step since the last commit
-        self.log: list[list] = []  # of each step that has not left: (row numbers, gradients) of each sparse part
-        self.counting: list[tuple] = []  # of each step of which only the counts come so far
-        self.came: list[dict] = []  # of each other one: rank -> what comes of its parts
+        self.log: list[list] = []  # of each step not sent yet: (row numbers, gradients) of each sparse part
+        self.counting: list[tuple] = []  # of each step of which only the counts are under way
+        self.came: list[dict] = []  # of each other step: rank -> what it sends of its parts
         self.under_way: list = []
         self.came_states: list[Any] = []
 
     def begin(self, carried: dict):
-        """Copy all that there is; carried: as ``pack`` takes it. Collective; ``commit`` follows."""
+        """Copy everything. carried: as of ``pack``. Collective; ``commit`` follows."""
         states = pack(carried)
         told = self.comm.share_text(json.dumps([states.size, [part.told() for part in self.parts]]))
         theirs = {rank: json.loads(told[rank]) for rank in self.wards}
@@ -105,7 +105,7 @@ class Backups:
         self._wait()
 
     def note(self, number: int, reduced: list[ReducedGradient], scale: float, norms: dict):
-        """Keep what an update was made of until it leaves. Local."""
+        """Keep the gradients of an update until they are sent. Local."""
         self.updates.append((number, scale, norms))
         found = {id(kept.shard): [(np.empty(0, np.int64), kept.shard.values[:0])] for kept in self.kept
                  if kept.shard.variable.sparse}
@@ -115,9 +115,9 @@ class Backups:
         self.log.append([tuple(map(np.concatenate, zip(*some))) for some in found.values()])
 
     def post(self, last=_NOTHING, whole=()):
-        """Let leave what steps have noted, and come what others have: what leaves is not waited for. Collective.
+        """Begin to send the noted updates, and receive those of others; do not wait for what is sent. Collective.
 
-        last: the states, with the last step before a commit.  whole: parts that leave whole with it.
+        last: the states, with the last step before a commit.  whole: parts that are sent whole with it.
         """
         self._take_counts()
         sparse = [part for part in self.parts if part.sparse]
@@ -133,14 +133,14 @@ class Backups:
         self.log = []
 
     def send(self, carried: dict):
-        """Bring copies up to date with all steps that were noted, and wait for it. Collective; ``commit`` follows."""
+        """Send all noted updates and receive those of others; wait for all of it. Collective; ``commit`` follows."""
         self.came_states = [pack(carried)]
         self.post(self.came_states[0], [part for part in self.parts if not part.sparse])
         self._take_counts(last=True)
         self._wait()
 
     def _take_counts(self, last: bool = False):
-        """Receive what others have sent, as many rows as they have told. last: of the last step, more has come."""
+        """Begin to receive as many rows as others have announced. last: the last step has further contents."""
         for place, (pending, boxes) in enumerate(self.counting, 1):
             for each in pending:
                 each.wait()
@@ -161,7 +161,7 @@ class Backups:
         self.counting = []
 
     def commit(self):
-        """Bring the copies to where all ranks are: they are done with these steps. Local."""
+        """Apply the received updates to the copies, because all ranks have done these steps. Local."""
         for update, came in zip(self.updates, self.came):
             number, scale, norms = update
             self.redo(number, [ReducedGradient(part.shard(self.variables[part.name]), *rows, False)
@@ -176,11 +176,11 @@ class Backups:
         self.states = states
 
     def give_up(self):
-        """Keep what is under way: a rank has died, and MPI may still write to its memory. Local."""
+        """Keep the buffers of messages under way for ever: a rank has died, and MPI may still write to them. Local."""
         keep_for_ever((self.under_way, self.came))
 
     def _start(self, leaving, arriving, tag: int = CONTENTS) -> list:
-        """Begin to send lists of (kind, variable, array) to the partner, and to receive rank -> such a list."""
+        """Begin to send a list of (kind, variable, array) to the partner, and to receive rank -> such a list."""
         started = []
         for kind in KINDS:
             sends = [(self.partner, *_flat(name, array)) for of, name, array in leaving if of == kind]
@@ -202,7 +202,7 @@ def _of_states(states) -> list:
 
 
 def _of_rows(parts, rows) -> list:
-    """Return (kind, variable, array) of what travels of the rows of parts."""
+    """Return (kind, variable, array) of each message with rows of these parts."""
     return [message for part, (ids, gradients) in zip(parts, rows)
             for message in (("indices", part.name, ids), ("rows", part.name, gradients))]
 
@@ -218,7 +218,7 @@ def _flat(name, array):
 def pack(carried: dict[int, dict]) -> np.ndarray:
     """Return the states of microbatches, V -> NAME -> array, as (k,) uint8. Local.
 
-    Each microbatch has an entry "carry/V/", even if it carries nothing: so it can be seen that one is missing.
+    Each microbatch has an entry "carry/V/", even without state, so that a missing one is noticed.
     """
     return np.frombuffer(save({f"carry/{v}/{name}": np.asarray(array, order="C") for v, state in carried.items()
                                for name, array in {"": np.empty(0), **state}.items()}) if carried else b"", np.uint8)

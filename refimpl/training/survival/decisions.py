@@ -1,4 +1,4 @@
-"""What living ranks decide when others die, each for itself and all alike: plain data, no messages."""
+"""The decisions of living ranks after a death: functions of plain data. Each rank computes them and gets the same."""
 
 import math
 
@@ -12,7 +12,7 @@ from refimpl.transport.machines import Machines, machine_of
 def partner_of(rank: int, machines: Machines) -> int:
     """Return the rank that keeps copies for a rank: on the next machine if there are several, else the next rank.
 
-    A rank that is alone is its own partner. Local.
+    A single rank is its own partner. Local.
     """
     if len(machines) == 1:
         ranks = machines[0]
@@ -23,24 +23,25 @@ def partner_of(rank: int, machines: Machines) -> int:
 
 
 def dealt(ranks: int, microbatches: int) -> list[list[int]]:
-    """Return the microbatches of each rank before one dies: consecutive and as even as possible. Local."""
+    """Return the microbatches of each rank at the start: consecutive and as even as possible. Local."""
     return [list(leaves_of(rank, ranks, microbatches)) for rank in range(ranks)]
 
 
 def mesh_of(members: int, ranks: int, microbatches: int) -> str | None:
-    """Return the mesh on which so many living ranks go on, or None: they cut no layer. Local.
+    """Return the mesh on which this number of living ranks continues; None: they cut no layer. Local.
 
-    members: of a group, as it was asked for. Where they do not divide the ranks, groups have the largest number of
-    members that divides both, so column blocks stay whole, too. All ranks must have equally many microbatches.
+    members: of a group, as the user asked. If this does not divide the ranks, groups have the largest number of members
+    that divides both, so column blocks stay whole. All ranks must have equally many microbatches.
     """
     fewer = 1 if microbatches % ranks else math.gcd(members, ranks)
     return None if fewer == 1 else str(Mesh(ranks // fewer, fewer))
 
 
 def dealt_anew(of_rank, alive: list[int]) -> list[list[int]]:
-    """Return the microbatches of each living rank: its own, and those of dead ranks, dealt to ranks with fewest. Local.
+    """Return the microbatches of each living rank: its own, and a share of the dead ranks'. Local.
 
-    of_rank: those of each rank.  alive: which ranks live, in the order of their new numbers.
+    of_rank: those of each rank.  alive: the living ranks, in the order of their new numbers. A dead rank's microbatches
+    go to the ranks with the fewest.
     """
     found = [list(of_rank[rank]) for rank in alive]
     for microbatch in sorted(v for rank, own in enumerate(of_rank) if rank not in alive for v in own):
@@ -49,20 +50,20 @@ def dealt_anew(of_rank, alive: list[int]) -> list[list[int]]:
 
 
 def rows_of(ranges: list[range] | None, rows: int) -> np.ndarray:
-    """Return the row numbers in ranges, in their order; all ``rows`` if None: (k,) int64. Local."""
+    """Return the row numbers in ranges, in their order; None: all ``rows``: (k,) int64. Local."""
     ranges = [range(rows)] if ranges is None else ranges
     return np.concatenate([np.empty(0, np.int64), *(np.arange(r.start, r.stop, r.step) for r in ranges)])
 
 
 def ranges_told(ranges: list[range] | None) -> list | None:
-    """Return ranges of rows as JSON; None stays None. Local."""
+    """Return ranges of rows as JSON. Local."""
     return None if ranges is None else [[r.start, r.stop, r.step] for r in ranges]
 
 
 def givers(rows: int, held: list[np.ndarray], wanted: list[np.ndarray]) -> list[np.ndarray]:
-    """Return, for each rank and each row that it wants, the rank that has it; -1: no rank has it. Local.
+    """Return, for each rank and each row that it wants, a rank that has the row; -1: no rank has it. Local.
 
-    rows: of the variable.  held[r], wanted[r]: row numbers. A rank takes what it has from itself, and other rows from
+    rows: of the variable.  held[r], wanted[r]: row numbers. A rank takes its own rows from itself, and other rows from
     the lowest rank that has them.
     """
     lowest = np.full(rows, -1)

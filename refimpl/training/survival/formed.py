@@ -1,18 +1,18 @@
-"""The sums of gradients that a rank has formed in a step: if the step is undone, they are not computed again."""
+"""The sums of gradients that a rank has formed in a step. If the step is undone, they are not computed again."""
 
 import numpy as np
 
 
 def copied(carried: dict[int, dict]) -> dict[int, dict]:
-    """Return a copy of what microbatches carry: V -> NAME -> array. Local."""
+    """Return a copy of the states of microbatches: V -> NAME -> array. Local."""
     return {v: {name: np.array(array) for name, array in state.items()} for v, state in carried.items()}
 
 
 class Formed:
-    """What a rank has computed in step ``number`` (from 0), before any of it was exchanged. Local.
+    """What a rank has computed in step ``number`` (from 0) before any exchange. Local.
 
     losses: (microbatch, loss).  sums: of each exchange, node -> variable -> sum.  carried: microbatch -> state after
-    the step, of all that this rank computes.
+    the step, for all microbatches of this rank.
     """
 
     def __init__(self, number: int, losses, sums: list[dict], carried: dict[int, dict]):
@@ -24,13 +24,13 @@ class Formed:
         self.first = {node.first_leaf: node for node in self.nodes}
 
     def has(self, number: int, microbatch: int) -> bool:
-        """Return whether a microbatch's gradients of a step are in the sums."""
+        """Return whether the sums include a microbatch of this step."""
         return number == self.number and microbatch in self.states
 
     def use(self, microbatch: int, batch, exchanges) -> list:
-        """Do what computing a microbatch would, microbatches coming in order; return [(microbatch, loss)], if any.
+        """Add the sums instead of computing a microbatch; return [(microbatch, loss)], or [] without examples.
 
-        exchanges: of the step.
+        exchanges: of the step. Microbatches must come in order.
         """
         node = self.first.get(microbatch)
         exchanges.put(microbatch, node, self.nodes.get(node))

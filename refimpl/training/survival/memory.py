@@ -1,8 +1,8 @@
-"""The state of a training in the memory of the living ranks, as a training on fewer ranks restores it.
+"""The state of a training in the memory of the living ranks, from which a training on fewer ranks continues.
 
-    each rank   tells which rows it has, its own and its copies of dead ranks', and which it is to keep from now on
+    each rank   says which rows it has, its own and its copies of dead ranks', and which rows it will keep
     decisions   which rank sends which rows to which rank
-    Whole       is asked for rows, as a checkpoint's arrays are, and has those that this rank is to keep
+    Whole       gives rows as a checkpoint's array does; it has those that this rank will keep
 """
 
 import json
@@ -18,9 +18,9 @@ PHASE = "recover"
 
 
 class Whole:
-    """A whole array of which those rows are here that this rank is to keep. Local.
+    """An array of which only the rows are here that this rank will keep. Local.
 
-    rows: (k, w), of these numbers; of how many.  shape: the array's.
+    rows: (k, w), and their row numbers.  shape: of the whole array.
     """
 
     def __init__(self, rows, numbers, of: int, shape):
@@ -34,18 +34,18 @@ class Whole:
 
 
 class Memory:
-    """What this rank has of the state after ``step`` steps. Local to make.
+    """This rank's part of the state after ``step`` steps. The constructor is local.
 
-    parts: what it keeps, and its copies of what others keep.  states: of microbatches, as ``backup.pack`` has them.
+    parts: its own, and its copies of others'.  states: of microbatches, of ``backup.pack``.
     """
 
     def __init__(self, step: int, parts: list[Part], states: list):
         self.step, self.parts, self.states = step, parts, states
 
     def gather(self, parameters, kinds: dict, microbatches: int) -> dict | None:
-        """Return key -> array, as ``Trainer.restore`` takes them; None if some of the state is lost. Collective.
+        """Return key -> array for ``Trainer.restore``; None if some of the state is lost. Collective.
 
-        parameters: of the new training.  kinds: of ``kinds_of``.  microbatches: how many there are on all ranks.
+        parameters: of the new training.  kinds: of ``kinds_of``.  microbatches: the number on all ranks.
         """
         comm, variables = parameters.comm, parameters.variables
         held = {v.name: [part for part in self.parts if part.name == v.name] for v in variables}
@@ -67,7 +67,7 @@ class Memory:
         return carried | {key: each.whole() for key, each in coming.items()}
 
     def _states(self, comm, sizes) -> dict:
-        """Return "carry/V/NAME" -> array, of all microbatches. sizes: of what each rank has. Collective."""
+        """Return "carry/V/NAME" -> array of all microbatches. sizes: of the states of each rank. Collective."""
         others = [rank for rank in range(comm.size) if rank != comm.rank]
         boxes = [(rank, np.empty(size, np.uint8)) for rank in others for size in sizes[rank]]
         comm.exchange([(rank, states, {"": states.size}) for rank in others for states in self.states],
@@ -82,8 +82,8 @@ class _Ways:
     """Which rank sends which rows of a variable to which rank. Local.
 
     held, wanted: the ranges of each part, by rank.
-    leave[r]: where rows for rank r are among those that this rank has.  come[r]: where among those that it is to keep
-    rows from rank r belong.  lost: whether nobody has some rows.
+    leave[r]: places, among the rows that this rank has, of those for rank r.  come[r]: places, among the rows that it
+    will keep, of those from rank r.  lost: whether some rows are on no rank.
     """
 
     def __init__(self, comm, variable, held, wanted):
@@ -101,7 +101,7 @@ class _Ways:
 
 
 class _Coming:
-    """One slot of a variable, on its way. Local: the caller exchanges the messages. arrays: of this rank's parts."""
+    """One slot of a variable under way. Local: the caller exchanges the messages. arrays: of this rank's parts."""
 
     def __init__(self, me: int, ways: _Ways, arrays):
         width, dtype = prod(ways.variable.shape[1:]), ways.variable.dtype
@@ -111,15 +111,15 @@ class _Coming:
                       for rank, places in enumerate(ways.come) if rank != me}
 
     def sends(self) -> list:
-        """Return what this rank sends, as ``exchange`` takes it."""
+        """Return the messages that this rank sends, for ``exchange``."""
         return [self._message(rank, self.table[self.ways.leave[rank]]) for rank in self.boxes]
 
     def receives(self) -> list:
-        """Return what this rank receives, as ``exchange`` takes it."""
+        """Return the messages that this rank receives, for ``exchange``."""
         return [self._message(rank, box) for rank, box in self.boxes.items()]
 
     def whole(self) -> Whole:
-        """Return the rows that this rank is to keep, when all have come."""
+        """Return the rows that this rank will keep, when all have arrived."""
         ways, result = self.ways, np.empty((len(self.ways.wanted), *self.table.shape[1:]), self.table.dtype)
         for rank, box in (self.boxes | {self.me: self.table[ways.leave[self.me]]}).items():
             result[ways.come[rank]] = box

@@ -1,13 +1,13 @@
-"""A session that goes on when ranks die, and ends with the bits of one in which nobody does. Plainly: plain/survive.py.
+"""Equals plain/survive.py: a session that continues when ranks die, and ends with the same bits.
 
     open      a trainer on the living ranks, in the state of the last commit; partners get copies of what one rank keeps
-    K steps   as in every session; what they change is noted, and the partners get all gradients by the last one
-    agree     have all ranks come here? Then this is a commit. Else it is undone, and the living ranks open once more
+    K steps   as in every session; changes are noted, and partners receive all gradients by the last step
+    agree     have all ranks come here? Then this is a commit. Otherwise it is undone, and the living ranks open again
 
-So what is done again is what came after the last commit, K steps at most. Of the step in which a rank died the others
-compute only its microbatches: they keep their own, with the sums of gradients that they have formed. On a mesh the
-members of a group compute together: the living form new groups, and compute the step anew. Where all that have some
-rows die together, as a rank and its partner, all go back to the newest checkpoint of the run, or to where it began.
+So at most K steps are repeated, those after the last commit. In the step in which a rank died, the others compute only
+the dead rank's microbatches, because they keep their own sums of gradients. On a mesh the members of a group compute
+together: the living ranks form new groups, and compute the whole step again. If all ranks that have some rows die
+together, such as a rank and its partner, the others go back to the newest checkpoint of the run, or to its start.
 """
 
 import time
@@ -38,11 +38,11 @@ from refimpl.transport.errors import CollectiveError
 from refimpl.transport.survival import MPI_ERRORS, SurvivingCommunicator, is_death, ranks_named
 
 ANY_DEAL = ("auto", "direct", "hierarchical")
-"""Allreduce algorithms that add in the tree's order, for any division of the microbatches among ranks."""
+"""Allreduce algorithms that add in tree order for any division of the microbatches among ranks."""
 
 
 class DealtData:
-    """Data of which each rank computes the microbatches that it is dealt: see ``gradients.Dealt``. Local."""
+    """Data with a list of the microbatches of each rank: see ``gradients.Dealt``. Local."""
 
     def __init__(self, data, deal):
         self.data, self.microbatches = data.data if isinstance(data, DealtData) else data, Dealt(deal)
@@ -53,19 +53,18 @@ class DealtData:
 
 @dataclass
 class SurvivingSession(Session):
-    """A ``Session`` whose ranks can do without those that die. Local to make; all ranks ``train`` it.
+    """A ``Session`` that continues when ranks die. The constructor is local; all ranks ``train`` together.
 
-    backup_every: K, after how many steps all ranks commit them.
+    backup_every: K, the number of steps between commits.
     """
 
     backup_every: int = field(default=1, kw_only=True)
     mine = False
 
     def train(self, comm: SurvivingCommunicator) -> Result:
-        """Train on all ranks of ``comm``; return the result, on those that live. Collective; raises what ``train``
-        does.
+        """Train on all ranks of ``comm``; return the result on those that live. Collective.
 
-        Raises CollectiveError, too, where a death cannot be survived.
+        Raises what ``train`` raises, and CollectiveError for a death that cannot be survived.
         """
         comm.together(self._check, (ValueError,))
         comm.together(lambda: self._network_file(comm.rank), (ValueError, OSError))
@@ -81,7 +80,7 @@ class SurvivingSession(Session):
                                   "newest checkpoint") from error
 
     def _survive(self, comm) -> Result:
-        """Do all that there is to do, with the ranks that are left. Collective."""
+        """Do the whole training with the ranks that live. Collective."""
         while True:
             result, death = None, None
             try:
@@ -99,7 +98,7 @@ class SurvivingSession(Session):
                 self._commit()
 
     def _check(self):
-        """Raise ValueError for what does not go with survival. Local."""
+        """Raise ValueError for options that do not go with survival. Local."""
         asked = self.options
         codecs = [codec for some in codecs_allowed(asked.codec).values() for codec in some]
         own_way = [codec for codec in codecs if codec_of(codec).strategy]
@@ -124,7 +123,7 @@ class SurvivingSession(Session):
                 raise ValueError(f"--survive goes without {option}: {why}")
 
     def _go_on(self, comm) -> Result | None:
-        """Do what comes next: open, some steps, or the end, and return the result of that. Collective."""
+        """Do the next part: open, some steps, or the end, whose result is returned. Collective."""
         if not self.opened:
             self._open(comm)
         elif self.trainer.step == self.options.steps:
@@ -147,7 +146,7 @@ class SurvivingSession(Session):
         self.members = self.members or self.trainer.plan.on_mesh.model
         parameters, self.record = self.trainer.parameters, {}
         self.kept = [kept for v in parameters.variables for kept in parameters.exchange_of[v.name].kept(v.name)]
-        others = comm.size > 1  # a rank that is alone has nobody to survive, nor to survive it
+        others = comm.size > 1  # a single rank has no partner
         steps = self.trainer.consistency
         self.undo, self.backups = Undo(), Backups(comm, [kept for kept in self.kept if kept.alone and others],
                                                   self.model.variables, steps.redo)
@@ -159,16 +158,16 @@ class SurvivingSession(Session):
         self.backups.begin(self.trainer.carried)
 
     def _post(self):
-        """Let what the steps before have changed leave for the partner. Collective."""
+        """Begin to send the changes of the last steps to the partner. Collective."""
         with self.trainer.timeline.phase(PHASE):
             self.backups.post()
 
     def _keep_formed(self, number, losses, sums):
-        """Keep what this rank has computed, for the step to be done again if a rank dies. Local."""
+        """Keep what this rank has computed, in case the step must be repeated. Local."""
         self.formed = Formed(number, losses, sums, self.trainer.carried)
 
     def _load(self):
-        """Continue from memory if this session was opened before, else from a checkpoint. Collective."""
+        """Continue from memory if this session was open before, else from a checkpoint. Collective."""
         trainer, comm = self.trainer, self.trainer.comm
         if dead := sorted(set(self.living) - set(comm.starters)):
             mesh = "and no layer is cut" if self.options.mesh is None else f"on the mesh {trainer.plan.on_mesh}"
@@ -188,14 +187,14 @@ class SurvivingSession(Session):
         return super()._load()
 
     def _commit(self):
-        """All ranks have come here: what is now will not be undone. Local."""
+        """Commit: all ranks have come here, and the steps so far will not be undone. Local."""
         self.undo.commit()
         self.backups.commit()
         self.opened, self.memory, self.committed = True, None, self.trainer.step
         self.living = self.trainer.comm.starters
 
     def _without_the_dead(self, comm, death) -> SurvivingCommunicator:
-        """Undo what came after the last commit; return a communicator of the living ranks. Collective over these."""
+        """Undo the steps after the last commit; return a communicator of the living ranks. Collective over these."""
         if self.opened:
             self.undo.roll_back()
             self.backups.give_up()
@@ -209,7 +208,7 @@ class SurvivingSession(Session):
         return living
 
     def _deal_anew(self, alive):
-        """Deal the microbatches of the dead; on a mesh, which is made anew, all of them evenly. Local."""
+        """Distribute the microbatches of dead ranks; on a new mesh, all microbatches evenly. Local."""
         data = self.data.data if isinstance(self.data, DealtData) else self.data
         if self.members:
             self.options = replace(self.options, mesh=mesh_of(self.members, len(alive), data.microbatches))

@@ -1,4 +1,4 @@
-"""What the steps since the last commit have changed, as it was before: rows with their slots, and dense arrays."""
+"""The earlier values of what the steps since the last commit have changed: rows with their state, and dense arrays."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from refimpl.server import ReducedGradient, Shard
 
 
 def arrays_of(shard: Shard) -> dict[str | None, Any]:
-    """Return slot -> array of all that a shard holds; slot None: the values. Local."""
+    """Return slot -> array of a shard; slot None: the values. Local."""
     return {None: shard.values, **shard.state}
 
 
 class Undo:
-    """The record, of this rank. Local. To be told what changes before it does: ``note``.
+    """The earlier values on this rank. Local. Call ``note`` before each change.
 
     rows: (shard, row numbers, slot -> rows) of each change since the last commit, in order.
-    whole: number of a shard -> (it, slot -> array) at the last commit, for those ``noted`` since; copies serve again.
+    whole: number of a shard -> (it, slot -> array) at the last commit, if it was noted since. Copies are used again.
     """
 
     def __init__(self):
@@ -26,7 +26,7 @@ class Undo:
         self.noted: set[int] = set()
 
     def note(self, reduced: list[ReducedGradient]):
-        """Keep what an update with these gradients will change."""
+        """Keep the values that an update with these gradients will change."""
         for shard, ids in ((piece.shard, piece.ids) for piece in reduced):
             arrays = arrays_of(shard)
             if ids is not None:
@@ -39,7 +39,7 @@ class Undo:
                     self.whole[id(shard)][1][slot][...] = array
 
     def roll_back(self):
-        """Put everything back as it was at the last commit: what changed last comes first."""
+        """Restore the values of the last commit, the latest changes first."""
         noted = [self.whole[number] for number in self.noted]
         for shard, at, before in [*reversed(self.rows), *((shard, ..., before) for shard, before in noted)]:
             for slot, array in arrays_of(shard).items():
@@ -47,6 +47,6 @@ class Undo:
         self.commit()
 
     def commit(self):
-        """Begin anew: what is now shall never be undone."""
+        """Start again: the changes so far will never be undone."""
         self.rows.clear()
         self.noted.clear()

@@ -1,6 +1,6 @@
-"""Training without a server: each rank trains a replica of its own, and meets others.
+"""Training without a server: each rank trains a replica, and averages it with others.
 
-    meetings   how they meet: EASGD, gossip, local steps
-    replica    what a rank does by itself
-    run        all steps of a training, and how a rank reaches the others' replicas
+meetings   how replicas are averaged: EASGD, gossip, local steps
+replica    a rank's steps of its own replica
+run        all steps of a training, and the exchange of replicas
 """

@@ -1,13 +1,13 @@
-"""Equals plain/decentralised.py: how replicas meet that their ranks train by themselves, a class for each way.
+"""Equals plain/decentralised.py: how the replicas of the ranks are averaged, a class for each way.
 
-                begin: before a step       end: after it                  answer: what all ranks end with
+                begin: before a step       end: after a step              answer: what all ranks end with
     EASGD       d = α (x - x̃); x̃ += Σ d    x -= d                         x̃
     Gossip      x = (x + theirs) / 2                                      Σ x_i / N
-    Local                                  x = Σ n_i x_i / V, after E     x, after the last step, too
+    Local                                  x = Σ n_i x_i / V, after E     x, averaged after the last step, too
 
 x: all values of this rank's replica, (w,), changed in place.  n_i of V: microbatches.  others: the other replicas, see
-``run.Others``. Nothing here knows how they are reached. Where replicas are added up (``sums``) an allreduce sends 2 w
-(N - 1) / N values out of each rank; where two meet, each sends w.
+``run.Others``, which knows how to reach them. An allreduce over all replicas (``sums``) sends 2 w (N - 1) / N values
+out of each rank. If two replicas are averaged, each rank sends w values.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from refimpl.plain.decentralised import BETA, partner
 
 @dataclass
 class Meeting:
-    """How the replicas of a training meet. Local to make; all ranks call its methods alike.
+    """How the replicas of a training are averaged. The constructor is local; all ranks make the same calls.
 
     ranks: N.  steps: of the training.  period: PERIOD or E.
     """
@@ -31,33 +31,32 @@ class Meeting:
     period: int = 1
 
     def open(self, x, examples: int, microbatches: int):
-        """Begin with these values. examples: n_i.  microbatches: the number that has these examples. Local."""
+        """Start from these values. examples: n_i.  microbatches: how many have these examples. Local."""
         self.examples, self.microbatches = x.dtype.type(examples), x.dtype.type(microbatches)
 
     def begin(self, number: int, x, others: Any):
-        """Do what is to be done before step ``number`` (from 0). Collective, as far as they meet in it."""
+        """Do what precedes step ``number`` (from 0). Collective over the ranks that exchange replicas in it."""
 
     def end(self, number: int, x, others: Any):
-        """Do what is to be done after step ``number``. Collective, as far as they meet in it."""
+        """Do what follows step ``number``. Collective over the ranks that exchange replicas in it."""
 
     def answer(self, x, others: Any):
         """Return the values that all ranks end with, the same on each. Collective."""
         return x
 
     def sums(self, number: int) -> bool:
-        """Return whether step ``number`` adds up over all replicas; with the last one goes the answer. Local."""
+        """Return whether step ``number`` adds up all replicas. The last step also counts that of ``answer``. Local."""
         return False
 
     def partner(self, rank: int, number: int) -> int:
-        """Return the rank whose replica a rank gets in step ``number``; its own number if it gets none. Local."""
+        """Return the rank whose replica a rank receives in step ``number``, or its own number. Local."""
         return rank
 
 
 class EASGD(Meeting):
-    """A spring of strength α = β / N from each replica to a centre, in every PERIOD-th step."""
+    """In every PERIOD-th step a spring of strength α = β / N pulls each replica and a centre together."""
 
     def open(self, x, examples, microbatches):
-        """Let the centre be where all begin."""
         self.alpha, self.centre = x.dtype.type(BETA / self.ranks), x.copy()
         self.pull = np.empty_like(x)
 
@@ -79,7 +78,7 @@ class EASGD(Meeting):
 
 
 class Gossip(Meeting):
-    """Each step from the middle between two: only these wait for each other."""
+    """Each step begins with the mean of two replicas. Only these two ranks wait for each other."""
 
     def sums(self, number):
         return number + 1 == self.steps
@@ -98,7 +97,7 @@ class Gossip(Meeting):
 
 
 class Local(Meeting):
-    """E steps of each, then the mean, weighted by examples; the last round may be shorter."""
+    """E steps of each rank, then the mean, weighted by examples. The last round may be shorter."""
 
     def sums(self, number):
         return (number + 1) % self.period == 0 or number + 1 == self.steps
@@ -112,7 +111,7 @@ MEETINGS = {"easgd": EASGD, "gossip": Gossip, "local": Local}
 
 
 def meeting(text: str, ranks: int, steps: int) -> Meeting:
-    """Return a new meeting, for example "easgd:4", of some replicas. Local. Raises ValueError with what to write."""
+    """Return a new Meeting for a text such as "easgd:4". Local. Raises ValueError, with possible texts."""
     name, colon, number = text.partition(":")
     takes = DECENTRALISED[name]
     if bool(colon) != bool(takes):

@@ -1,4 +1,4 @@
-"""Equals plain/own_replica.py: a replica of a whole model that one rank trains, with an optimizer of its own."""
+"""Equals plain/own_replica.py: a replica of the whole model that one rank trains, with its own optimizer state."""
 
 from kernels import take_rows
 from kernels.arrays import read_only
@@ -9,10 +9,10 @@ from refimpl.training.consistency.served.worker import AsyncWorker
 
 
 class ReplicaWorker(AsyncWorker):
-    """A rank's replica, and the worker that computes with it. Local.
+    """A rank's replica, and the worker that computes its gradients. Local.
 
-    parameters: the ``Parameters``, all replicated: where the values begin; the optimizer's state is theirs.
-    x: all values.  times: V / v_i, of which a gradient is its own part of the mean.
+    parameters: the ``Parameters``, all replicated. They have the first values, and the optimizer's state.
+    x: all values.  times: V / v_i, the factor that makes this rank's gradient a mean over its own examples.
     """
 
     def __init__(self, model, data, options, parameters):
@@ -24,7 +24,7 @@ class ReplicaWorker(AsyncWorker):
         self.times = data.microbatches / len(self.microbatches)
 
     def update(self):
-        """Let the optimizer do the step whose gradients are computed."""
+        """Update the replica with the gradients of the current step."""
         reduced = []
         for name, shard in self.shards.items():
             gradient = self.gradients[name]

@@ -1,4 +1,4 @@
-"""A training without a server: each rank trains a replica, and reaches the others' as they meet."""
+"""A training without a server: each rank trains a replica, and exchanges it with other ranks."""
 
 import time
 from dataclasses import replace
@@ -16,9 +16,9 @@ from refimpl.training.device import memory_for
 
 
 def schedule_of(plan: Plan) -> Schedule:
-    """Return the schedule that adds up replicas: the plan's algorithm, for one array of each rank. Local.
+    """Return the schedule that adds up replicas: the plan's algorithm, with one array on each rank. Local.
 
-    Raises ValueError for one that cannot do that, or not in the order of the tree.
+    Raises ValueError if it cannot do this, or does not add in tree order.
     """
     schedule = replace(plan, microbatches=plan.ranks).schedule()
     if not prove(schedule).canonical:
@@ -28,29 +28,28 @@ def schedule_of(plan: Plan) -> Schedule:
 
 
 class Others:
-    """Access to the other ranks' replicas: to the sum of all in the order of the tree, or to a single one.
+    """The other ranks' replicas: the sum of all in tree order, or a single one.
 
-    Local to make; ``open``, too, is collective.  layout: of a replica.  like: an array of its dtype.
+    The constructor is local, ``open`` is collective.  layout: of a replica.  like: an array of its dtype.
     """
 
     def __init__(self, comm, layout: Layout, like):
         self.comm, self.rank, self.layout, self.theirs = comm, comm.rank, layout, np.empty_like(like)
 
     def open(self, schedule: Schedule, shared: bool) -> "Others":
-        """Be ready to sum; return itself. shared: whether ranks of one machine may sum in shared memory. Collective."""
+        """Make the sum ready; return itself. shared: whether a machine's ranks may sum in shared memory. Collective."""
         self.allreduce = open_allreduce(schedule, self.comm, self.layout.size, self.theirs, "allreduce",
                                         self.layout.overlaps, shared)
         return self
 
     def total(self, write):
-        """Return the sum of what all write, for reading, until the next one. write(mine) fills this rank's. Collective.
-        """
+        """Return the sum of all ranks' arrays, valid until the next call. write(mine) fills this rank's. Collective."""
         self.comm.meet("a sum over all replicas")  # who still reads the last one has not come here
         write(self.allreduce.slots[0])
         return self.allreduce()
 
     def replica(self, other: int, x):
-        """Return another rank's replica, which gets this one's, x. Only the two of them wait. Collective."""
+        """Return another rank's replica, and send it x. Only these two ranks wait. Collective."""
         elements = self.layout.overlaps(0, self.layout.size)
         self.comm.exchange([(other, x, elements)], [(other, self.theirs, elements)], "gossip", "dense", packed=False)
         return self.theirs
@@ -59,8 +58,8 @@ class Others:
 def train_replicas(trainer, note):
     """Do all steps of a training. Collective. note: called with the metrics of each of this rank's steps.
 
-    The parameters become the one answer, on all ranks; the optimizer's state stays each rank's own, and what is saved
-    is rank 0's.
+    At the end the parameters of all ranks are the one answer. The optimizer's state differs between ranks; checkpoints
+    contain rank 0's.
     """
     comm, options = trainer.comm, trainer.options
     comm.ledger.clear()

@@ -1,12 +1,12 @@
-"""Training without barriers: every rank is an owner and a worker, and goes on when a letter lets it.
+"""Training without barriers: every rank is an owner and a worker, and acts when a message (a letter) arrives.
 
-    without_barriers   the ranks, by letters between them
-    serving            what a rank does with a letter, and in which order its owner deals with what has come
-    owner, worker      the two that it is
-    mail               what letters say
-    flight             what a checkpoint holds of a rank
-    record             the order in which owners dealt with workers, and a run read back with it
-    replay             a run once more, by its record
+    without_barriers   all ranks and their messages
+    serving            what a rank does with a message, and the order in which its owner handles pulls and pushes
+    owner, worker      the two parts of a rank
+    mail               the contents of messages
+    flight             a rank's part of a checkpoint
+    record             event logs, and a run that is read back with them
+    replay             a training repeated by its event logs
 
-When an owner answers, and what becomes of a push: a small class each in ``refimpl.plain.consistencies``.
+``refimpl.plain.consistencies`` has the classes that decide when an owner answers, and what it does with a push.
 """

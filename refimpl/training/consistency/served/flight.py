@@ -1,11 +1,10 @@
-"""What is in flight when a checkpoint cuts a training without barriers: arrays beside the values and their state.
+"""A rank's part of a checkpoint without barriers: what is under way, besides the values and the optimizer's state.
 
-    owner/i/…     its record, counts, clocks; what workers have pulled and not pushed for; pushes that wait for others
-    worker/w/…    its clock; the answers that have come, where some have not; seconds since the beginning
-    plan, steps   digest of who owns what, as row numbers count in owners' tables; what workers were told by
+    owner/i/…     its event log, counts, clocks; what workers have pulled and not yet pushed for; pushes that wait
+    worker/w/…    its clock; the answers of some owners, if others have not answered; seconds since the beginning
+    plan, steps   digest of the owners in the plan, because row numbers depend on them; the number of steps
 
-Nothing is in flight in the literal sense: every letter has been read (``WithoutBarriers.run``). A pull that could not
-be answered yet is asked again.
+All messages have been read by then (``WithoutBarriers.run``). A pull that waits for its answer is sent again.
 """
 
 import hashlib
@@ -52,20 +51,20 @@ def arrays_of(serving: Serving, seconds: float) -> dict[str, np.ndarray]:
 
 
 def digest_of(plan: Plan) -> np.ndarray:
-    """Return the SHA-256 of what a plan says of each variable: (32,) uint8. Local."""
+    """Return the SHA-256 of a plan's placements: (32,) uint8. Local."""
     placed = json.dumps([placement.to_json() for placement in plan.placements], sort_keys=True)
     return np.frombuffer(hashlib.sha256(placed.encode()).digest(), np.uint8)
 
 
 def steps_done(arrays: dict[str, np.ndarray]) -> dict[int, int]:
-    """Return worker -> the steps that it had done. arrays: of all ranks. Local."""
+    """Return worker -> the number of its steps. arrays: of all ranks. Local."""
     clocks = {int(name.split("/")[2]): clock for name, clock in arrays.items()
               if name.startswith(f"{ROOT}/worker/") and name.endswith("/clock")}
     return {worker: int(clock) + (not asked) for worker, (clock, asked) in clocks.items()}
 
 
 def check_fits(plan: Plan, steps: int, arrays: dict[str, np.ndarray]):
-    """Raise ValueError, with what to do, unless these arrays are of a training of this plan and length. Local."""
+    """Raise ValueError, with a remedy, unless these arrays belong to a training of this plan and length. Local."""
     workers = len(steps_done(arrays))
     if workers != plan.ranks:
         raise ValueError(f"the checkpoint is of {workers} workers, each at a step of its own: resume on {workers} "
@@ -80,9 +79,9 @@ def check_fits(plan: Plan, steps: int, arrays: dict[str, np.ndarray]):
 
 
 def restore(serving: Serving, arrays: dict[str, np.ndarray]) -> float:
-    """Set an owner and a worker to what ``arrays_of`` returned, and ask again what was not answered. Local.
+    """Give an owner and a worker the state in ``arrays``, and send pulls without answer again. Local.
 
-    Returns the seconds since the beginning. arrays: which ``check_fits`` has found to be of this training.
+    Returns the seconds since the beginning. arrays: of ``arrays_of``, checked by ``check_fits``.
     """
     owner, worker = serving.owner, serving.worker
     here, mine, n = f"{ROOT}/owner/{worker.number}", f"{ROOT}/worker/{worker.number}", len(owner.clocks)
@@ -111,14 +110,14 @@ def restore(serving: Serving, arrays: dict[str, np.ndarray]) -> float:
 
 
 def _gradient(variable, at, arrays):
-    """Return a gradient that its owner may write to."""
+    """Return a gradient in new arrays, which its owner may write to."""
     if not variable.sparse:
         return np.array(arrays[f"{at}/"])
     return RowGradient(arrays[f"{at}/ids"], np.array(arrays[f"{at}/rows"]))
 
 
 def _of_pulled(at, pulled):
-    """Return the arrays of what a worker has pulled. Of a dense variable, all of it: no rows are named."""
+    """Return the arrays of what a worker has pulled. at is ... for a dense variable: then no rows are stored."""
     return {f"{at}/{name}/{part}": np.asarray(array) for name, what in pulled.items()
             for part, array in what._asdict().items() if array is not None and array is not ...}
 

@@ -1,12 +1,11 @@
-"""What owners and workers write to each other: letters, their bytes counted.
+"""The messages between owners and workers (letters), and their bytes.
 
     PULL      |word|rows of each sparse variable|row numbers ...|                                to an owner
     ANSWER    |word|over|rows ...|dense variables that the owner keeps ...|                      to a worker
     PUSH      |word|rows of each sparse variable|row numbers ...|rows ...|dense gradients ...|   to an owner
 
-Bytes: 8 for each number before the arrays (control), 8 for each row number (indices); rows and dense values as they
-are.
-What a rank writes to itself is not counted.
+8 bytes are counted for each number before the arrays (control) and for each row number (indices); rows and dense values
+have their own size. Messages of a rank to itself are not counted.
 """
 
 import numpy as np
@@ -20,36 +19,36 @@ PHASES = {PULL: "pull", ANSWER: "pull", PUSH: "push"}
 
 
 class Mail:
-    """The mail of a rank. Local.
+    """Sends, reads and counts the messages of a rank. Local.
 
-    letters: send(rank, *arrays).  machine: the ranks that share this one's.  sparse: the sparse variables.
+    letters: send(rank, *arrays).  machine: the ranks on this rank's machine.  sparse: the sparse variables.
     """
 
     def __init__(self, letters, ledger: Ledger, rank: int, machine, sparse):
         self.letters, self.ledger, self.rank, self.machine, self.sparse = letters, ledger, rank, machine, sparse
 
     def ask(self, owner: int, numbers: dict):
-        """Ask an owner for rows: name -> (k,) rows of its shard, of every sparse variable."""
+        """Send a pull to an owner. numbers: name -> (k,) rows of the owner's shard, of every sparse variable."""
         self._send(owner, PULL, map(len, numbers.values()), _parts("indices", numbers))
 
     def answer(self, worker: int, over: bool, values: dict):
-        """Send a worker what it asked for: name -> rows, or the whole value."""
+        """Send a worker its answer. values: name -> rows, or the whole dense value."""
         self._send(worker, ANSWER, [over], self._values(values))
 
     def push(self, owner: int, gradients: dict):
-        """Send an owner gradients: name -> RowGradient of rows of its shard, of every sparse variable; or array."""
+        """Send gradients to an owner: name -> RowGradient of rows of its shard, of every sparse variable; or array."""
         numbers = {v.name: gradients[v.name].ids for v in self.sparse}
         values = {name: g.rows if isinstance(g, RowGradient) else g for name, g in gradients.items()}
         self._send(owner, PUSH, map(len, numbers.values()), _parts("indices", numbers) + self._values(values))
 
     def read_pull(self, letter: Letter) -> dict:
-        """Return name -> rows that are asked for."""
+        """Return name -> the rows that are pulled."""
         numbers = self._numbers(letter)
         self._count("received", letter.sender, PULL, len(numbers), _parts("indices", numbers))
         return numbers
 
     def read_answer(self, letter: Letter, asked: dict | None, dense) -> tuple[bool, dict]:
-        """Return (whether the training is over, name -> values). asked: of ``ask``; None: for nothing.
+        """Return (whether the training is over, name -> values). asked: as of ``ask``; None: no rows were pulled.
 
         dense: the variables that the owner keeps.
         """
@@ -82,7 +81,7 @@ class Mail:
         self._count("sent", rank, word, len(head) - 1, parts)
 
     def _count(self, direction, rank, word, head, parts):
-        """Count a letter. head: how many numbers come after its word.  parts: (variable, kind, array) of each array."""
+        """Count a message. head: the count of numbers after its word.  parts: (variable, kind, array) of each array."""
         if rank == self.rank:
             return
         crosses, phase = rank not in self.machine, PHASES[word]

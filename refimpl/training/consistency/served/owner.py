@@ -1,7 +1,6 @@
-"""Equals plain/owner.py, whose words hold here: an owner answers pulls and applies pushes; their order is its record.
+"""Equals plain/owner.py, which explains the words: an owner answers pulls, applies pushes, and writes the event log.
 
-A push keeps the memory of the letter it came in until its update is done; values as they were pulled are kept only for
-a correction that wants them.
+A push keeps the memory of its message until the update is done. Pulled values are kept only if a correction needs them.
 """
 
 from collections import Counter
@@ -20,9 +19,9 @@ from refimpl.training.step.update import update_shards
 
 
 class Pulled(NamedTuple):
-    """What a worker has pulled of a variable. at: (k,) rows of the shard, ``...`` for all; updates: how many each had.
+    """What a worker has pulled of a variable. at: (k,) rows of the shard, or ``...`` for all.
 
-    values: as they were then; None where no correction asks.
+    updates: the number of updates of each then.  values: the values then; None if no correction needs them.
     """
 
     at: Any
@@ -31,12 +30,12 @@ class Pulled(NamedTuple):
 
 
 class Owner:
-    """What a rank keeps, in a training without barriers. Local.
+    """The owner part of a rank without barriers. Local.
 
-    shards: name -> what it keeps of each variable, of dense ones all or nothing.  workers: N.
+    shards: name -> the shard of each variable; a dense variable is whole or missing.  workers: N.
     options: of the training, ``Options``.  clocks, version, seen: see ``plain.consistencies``.
-    record: a worker's number for each pull answered and each push received.
-    staleness: τ -> how many rows and dense variables were pushed with it.
+    record: the event log: a worker's number for each pull answered and each push received.
+    staleness: τ -> the number of rows and dense variables pushed with it.
     """
 
     def __init__(self, shards: dict[str, Shard], workers: int, options):
@@ -71,13 +70,13 @@ class Owner:
         return answer
 
     def remember(self, worker, name, at, values):
-        """Keep what a push of these values will be held against. at, values: as they were pulled."""
+        """Note what a worker pulls, for the correction of its push."""
         if self.keeps and not self.shards[name].variable.sparse:
             values = np.array(values)
         self.pulled[worker][name] = Pulled(at, np.array(self.updates[name][at]), values if self.keeps else None)
 
     def push(self, worker: int, gradients: dict):
-        """Take the gradients that a worker computed from its last pull; do the updates that follow from them."""
+        """Take the gradients that a worker computed from its last pull; do the updates that follow."""
         self.record.append(worker)
         push = Push(worker, self.clocks[worker], self.seen[worker], gradients, self.pulled.pop(worker))
         self.clocks[worker] += 1

@@ -1,10 +1,10 @@
-"""The record of a training without barriers: in which order each owner answered pulls and took pushes.
+"""The event logs of a training without barriers: the order in which each owner answered pulls and received pushes.
 
     record.safetensors    "owner/i": a worker's number for each entry of owner i, 1 byte (2 with more than 256 workers)
     entries of an owner   N (2 steps + 1): a worker pulls and pushes in each step, and pulls a last time; with backup
                           workers, a late worker does fewer steps
 
-Model, data, options and plan are those of the run directory it lies in. Plainly: ``refimpl.plain.replay``.
+Model, data, options and plan are in the same run directory. The plain version: ``refimpl.plain.replay``.
 """
 
 import hashlib
@@ -30,15 +30,14 @@ MOST_BYTES = 1 << 34
 
 @dataclass(frozen=True)
 class Record:
-    """entries[i]: the workers that owner i dealt with, in its order.  parameters: hash of what the training ended with.
-    """
+    """entries[i]: the event log of owner i, workers' numbers.  parameters: the hash of the final parameters."""
 
     entries: list[np.ndarray]
     parameters: str
 
     @property
     def digest(self) -> str:
-        """Hex SHA-256 of all entries, owner by owner, and of what they lead to. Local."""
+        """Hex SHA-256 of all entries, owner by owner, and of the final parameters. Local."""
         digest = hashlib.sha256(self.parameters.encode())
         for owner, entries in enumerate(self.entries):
             digest.update(f"owner/{owner} {entries.dtype.str} {entries.shape}\n".encode() + entries.tobytes())
@@ -46,19 +45,19 @@ class Record:
 
 
 def entries_of(record, workers: int) -> np.ndarray:
-    """Return an owner's record as it is kept: (entries,) uint8, or uint16. Local."""
+    """Return an owner's event log as it is stored: (entries,) uint8, or uint16. Local."""
     return np.array(record, np.uint8 if workers <= 256 else np.uint16)
 
 
 def write_record(directory: Path, record: Record):
-    """Write a training's record into its run directory. Local to rank 0. Raises OSError."""
+    """Write the event logs of a training into its run directory. Local to rank 0. Raises OSError."""
     with appears_whole(Path(directory) / NAME) as temporary:
         save_file({f"owner/{i}": entries for i, entries in enumerate(record.entries)}, temporary,
                   {"format": FORMAT, "parameters": record.parameters, "digest": record.digest})
 
 
 def read_record(directory: Path) -> Record:
-    """Return the record of a run directory. Local. Raises ValueError for what is none, or damaged; OSError."""
+    """Return the event logs in a run directory. Local. Raises ValueError if they are missing or damaged; OSError."""
     path = Path(directory) / NAME
     if not path.exists():
         raise ValueError(f"{directory} holds no {NAME}: only a run without barriers that came to its end leaves one; "
@@ -83,14 +82,14 @@ def read_record(directory: Path) -> Record:
 
 
 def bare_owner(text: str, workers: int, steps: int) -> Owner:
-    """Return an owner that keeps no variable: of it only what a consistency, ``text``, looks at changes. Local."""
+    """Return an owner without variables, with only the fields that the consistency ``text`` uses. Local."""
     return Owner({}, workers, Options(consistency=text, steps=steps))
 
 
 def check_possible(record: Record, text: str, steps: int):
-    """Raise ValueError, saying where, unless a training of this consistency can have left the record. Local.
+    """Raise ValueError, with the entry, unless a training with this consistency can write these logs. Local.
 
-    So a replay never waits for what cannot come.
+    So a replay never waits for a message that cannot arrive.
     """
     workers = len(record.entries)
     owners, at = [bare_owner(text, workers, steps) for _ in range(workers)], [0] * workers
@@ -118,7 +117,7 @@ def check_possible(record: Record, text: str, steps: int):
 
 
 def _lacks(worker, owner, owners, overs, text) -> str:
-    """Return why an owner cannot do its next entry, of this worker; "" if it can."""
+    """Return why an owner cannot handle its next entry, of this worker; "" if it can."""
     if not 0 <= worker < len(owners):
         return f"there is no worker {worker}, only {len(owners)}"
     pulls = [one.clocks[worker] + (worker in one.pulled) for one in owners]
@@ -134,7 +133,7 @@ def _lacks(worker, owner, owners, overs, text) -> str:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run read back from its directory, to be done once more: options, plan, record; what model and data are."""
+    """A run that is read from its directory for a replay: options, plan, event logs; model and data as JSON."""
 
     directory: Path
     describe: dict
@@ -144,7 +143,7 @@ class RecordedRun:
 
     @classmethod
     def read(cls, directory) -> "RecordedRun":
-        """Read a run directory. Local. Raises ValueError for one that is damaged or has no record; OSError."""
+        """Read a run directory. Local. Raises ValueError if it is damaged or has no event logs; OSError."""
         directory = Path(directory)
         record = read_record(directory)
         config = read_json(directory / "config.json", dict[str, Any], what="a run's config", remedy="train again")
@@ -155,9 +154,10 @@ class RecordedRun:
         return cls(directory, config.get("describe", {}), Options.from_json(config.get("options", {})), plan, record)
 
     def options_on(self, comm) -> Options:
-        """Return the options under which ``session.train`` replays the run on these ranks. Local.
+        """Return the options with which ``session.train`` replays the run on these ranks. Local.
 
-        On as many as it had, each is an owner and a worker again; else each does it all, and keeps its part at the end.
+        On the same number of ranks each is an owner and a worker again. On another each does everything, and keeps its
+        part.
         """
         if comm.size == self.plan.ranks:
             plan = replace(self.plan, machines=comm.machines)
@@ -166,7 +166,7 @@ class RecordedRun:
                        slow_rank={}, allreduce="auto", partitions=None, balance="bytes", memory_limit=None)
 
     def check(self, found: str):
-        """Raise ValueError unless these are the parameters, by their hash, that the run ended with. Local."""
+        """Raise ValueError unless ``found`` is the hash of the parameters with which the run ended. Local."""
         if found != self.record.parameters:
             raise ValueError(f"the replay of {self.directory} gives parameters {found[:12]}…, but it ended with "
                              f"{self.record.parameters[:12]}…: its model, data or options differ, or another version "

@@ -1,4 +1,4 @@
-"""Equals plain/replay.py: a training without barriers once more, by its record, on this rank alone."""
+"""Equals plain/replay.py: repeats a training without barriers by its event logs, on this rank alone."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from refimpl.transport.letters import Letter, enclosed
 
 @dataclass
 class Seat:
-    """The place of a rank that is not there: number ``rank`` of ``size``. It sends letters to the other seats."""
+    """The place of one rank of the training: number ``rank`` of ``size``. Its messages go to the other seats."""
 
     rank: int
     size: int
@@ -26,14 +26,14 @@ class Seat:
     ledger: Ledger = field(default_factory=Ledger)
 
     def send(self, rank: int, *arrays):
-        """Put a letter into another seat's box."""
+        """Put a message into another seat's mailbox."""
         self.boxes[rank].append(Letter(self.rank, enclosed(arrays)))
 
 
 def replay_alone(model, data, options, plan: Plan, record: Record) -> dict:
     """Return (variable, slot or None) -> whole array of the state with which the training ended. Local.
 
-    options, plan: of the training.  record: which ``check_possible`` has found to be one of it.
+    options, plan: of the training.  record: checked by ``check_possible``.
     """
     boxes: list[deque] = [deque() for _ in range(plan.ranks)]
     kept, ranks = [], []
@@ -57,7 +57,7 @@ def replay_alone(model, data, options, plan: Plan, record: Record) -> dict:
 
 
 def _whole(variables, plan, kept) -> dict:
-    """Return the arrays that all seats keep parts of."""
+    """Return whole arrays from the parts of all seats."""
     found = {}
     for v in variables:
         owner = plan.strategies[v.name].owners[0]

@@ -1,9 +1,9 @@
-"""A rank without barriers: an owner and a worker, each of which goes on whenever a letter lets it.
+"""A rank without barriers: an owner and a worker, each of which acts when a message (a letter) arrives.
 
-    worker ── PULL ──▶ owners ── ANSWER, when the order says so ──▶ worker computes ── PUSH ──▶ owners
+    worker ── PULL ──▶ owners ── ANSWER, in the order of ``order`` ──▶ worker computes ── PUSH ──▶ owners
 
-Letters of two ranks keep their order: so a worker's push is there before its next pull, and each is taken once.
-Nothing here waits, or knows how letters travel: see ``without_barriers`` and ``replay``. Plainly:
+Messages between two ranks arrive in the order in which they were sent. So a worker's push arrives before its next pull.
+Nothing here waits, or knows how messages travel: see ``without_barriers`` and ``replay``. The plain version:
 ``refimpl.plain.async_server``.
 """
 
@@ -27,10 +27,10 @@ class Came(NamedTuple):
 
 
 class FirstCome:
-    """A push is taken when it comes, a pull is answered as soon as the consistency allows."""
+    """The order of arrival: a push is handled when it arrives, a pull as soon as the consistency allows."""
 
     def next(self, owner, came: Came) -> tuple[dict, int] | None:
-        """Return which of ``came``, and of which worker, is dealt with next; None: nothing can be. Local."""
+        """Return (kind of message, worker) to handle next, from ``came``; None if nothing can be handled. Local."""
         for worker in came.pushes:
             return came.pushes, worker
         for worker in came.pulls:
@@ -40,13 +40,13 @@ class FirstCome:
 
 
 class Recorded:
-    """The order of a record: it waits for what comes next in it. entries: workers' numbers."""
+    """The order of an event log: its next entry is waited for. entries: workers' numbers."""
 
     def __init__(self, entries):
         self.entries = entries
 
     def next(self, owner, came: Came) -> tuple[dict, int] | None:
-        """Return which of ``came``, and of which worker, is dealt with next; None: it has not come yet. Local."""
+        """Return (kind of message, worker) to handle next, from ``came``; None if it has not come yet. Local."""
         at = len(owner.record)
         if at == len(self.entries):
             return None
@@ -59,8 +59,8 @@ class Serving:
     """An owner and a worker of the same number. Local.
 
     letters, ledger, machine: see ``Mail``.  order: ``FirstCome`` or ``Recorded``.
-    over: whether the worker has heard that the training is over.  overs: owner -> whether it said so in this step.
-    asked: whether the worker has pulled for its step at hand, and not pushed yet.
+    over: whether the worker was told that the training is over.  overs: owner -> whether it said so in this step.
+    asked: whether the worker has pulled for its current step, and not pushed yet.
     """
 
     def __init__(self, owner: Owner, worker: AsyncWorker, letters, order, ledger: Ledger, machine=()):
@@ -72,9 +72,9 @@ class Serving:
     # -- the worker
 
     def pull(self, answered: dict[int, tuple[bool, dict]] | None = None):
-        """Begin the worker's next step: ask all owners for the values that it needs.
+        """Begin the worker's next step: pull the values that it needs from all owners.
 
-        answered: owner -> (over, values), of those who have answered before: they are not asked again.
+        answered: owner -> (over, values) of owners that have answered before; they are not asked again.
         """
         self.worker.begin()
         self.overs, self.asked = {}, True
@@ -86,11 +86,11 @@ class Serving:
 
     @property
     def ready(self) -> bool:
-        """Whether the worker has all values of its step, and can compute."""
+        """Whether the worker has all values of its step and can compute."""
         return self.worker.complete and not self.over
 
     def push(self):
-        """Send all owners what the worker has computed."""
+        """Send each owner its part of the worker's gradients."""
         self.asked = False
         for owner in range(self.worker.plan.ranks):
             self.mail.push(owner, self.worker.push(owner))
@@ -98,7 +98,7 @@ class Serving:
     # -- letters
 
     def receive(self, word: int, letter: Letter):
-        """Take a letter, whose first number is ``word``; do all that can be done now."""
+        """Take a message with the first number ``word``; do all that can be done now."""
         if word == ANSWER:
             asked = None if self._is_last else self.worker.asks(letter.sender)
             self._heard(letter.sender, *self.mail.read_answer(letter, asked, self.worker.dense[letter.sender]))
@@ -125,7 +125,7 @@ class Serving:
 
     @property
     def _knows_its_end(self) -> bool:
-        """Whether a worker knows by itself how many steps it does: its last pull then asks for nothing."""
+        """Whether a worker knows the number of its steps. Then its last pull asks for no values."""
         return not isinstance(self.owner.consistency, Backup)
 
     @property

@@ -30,13 +30,13 @@ from refimpl.transport.letters import Letters
 from refimpl.transport.waiting import Wait
 
 DONE, END, ASK, CUT = 10, 11, 12, 13
-"""Words of letters, beside those of ``mail``: a worker has done; all have; a rank asks for a cut; this is one."""
+"""Further words of messages: a worker is done; all are; a rank asks for a cut; a cut begins."""
 
 
 class WithoutBarriers:
-    """A training without barriers. Local to make; all ranks ``run`` it together.
+    """A training without barriers. The constructor is local; all ranks ``run`` it together.
 
-    trainer: opened, all its parameters on the server.  order: of this rank's owner, see ``Serving``.
+    trainer: opened, with all parameters on the server.  order: of this rank's owner, see ``Serving``.
     """
 
     def __init__(self, trainer, order=None):
@@ -53,7 +53,7 @@ class WithoutBarriers:
         self.began = 0.0
 
     def begin(self, arrays: dict | None = None):
-        """Begin, or go on from what was in flight at a checkpoint: see ``flight``. Collective."""
+        """Begin, or continue from what was under way at a checkpoint: see ``flight``. Collective."""
         self.comm.ledger.clear()  # what is asked again counts
         self.comm.together(lambda: arrays and self._restore(arrays))
         self.comm.meet("the beginning of a training without barriers")
@@ -64,14 +64,14 @@ class WithoutBarriers:
         self.state = "wait" if self.serving.asked else "pull"
 
     def in_flight(self) -> dict:
-        """Return name -> array of what a checkpoint must hold of this rank, at a cut. Local."""
+        """Return name -> array: this rank's part of a checkpoint at a cut. Local."""
         return {} if self.ended else arrays_of(self.serving, self.seconds)
 
     def run(self, note: Callable[[dict], Any], until: float = math.inf, asked: Callable[[], Any] = lambda: False):
-        """Go on until all workers have done all their steps (``ended``), or to a cut. Collective.
+        """Continue until all workers have done all steps (``ended``), or to a cut. Collective.
 
         note: called with the metrics of each of the worker's steps.  until: the steps of rank 0's worker before a cut.
-        asked: whether this rank wants one now.
+        asked: asked() returns whether this rank wants a cut now.
         """
         wait = Wait(self.comm.waiter, self._late, "a training without barriers", self.letters)
         wait.awake = 0.0
@@ -96,7 +96,7 @@ class WithoutBarriers:
 
     @property
     def steps(self) -> int:
-        """The steps that this rank's worker has pushed for. Local."""
+        """The number of steps that this rank's worker has pushed. Local."""
         worker = self.serving.worker
         return worker.clock + (not self.serving.asked)
 
@@ -108,7 +108,7 @@ class WithoutBarriers:
                 self._say(CUT, rank)
 
     def _read_all(self):
-        """Read letters until none is under way: what is read may be answered. Collective."""
+        """Read messages until none is under way; answers to them are read, too. Collective."""
         what, before = "a cut in a training without barriers", np.full((self.comm.size, self.comm.size), -1)
         while ((sent := self.comm.gather_numbers(self.letters.sent, what)) != before).any():
             coming, before = sent[:, self.comm.rank], sent
@@ -121,7 +121,7 @@ class WithoutBarriers:
                     wait.pause()
 
     def _go_on(self, note) -> bool:
-        """Do the worker's next thing, if it can be done; return whether it could."""
+        """Do the worker's next task, if it can be done; return whether it could."""
         serving = self.serving
         if self.cutting and self.state != "compute":
             return False
@@ -148,7 +148,7 @@ class WithoutBarriers:
         return True
 
     def _take(self) -> bool:
-        """Read a letter, if one has come; return whether one has."""
+        """Read a message if one has arrived; return whether one has."""
         letter = self.letters.take()
         if letter is None:
             return False
@@ -172,7 +172,7 @@ class WithoutBarriers:
         self.letters.send(rank, np.array([word], np.int64))
 
     def _compute(self):
-        """Compute the worker's step, in a thread of its own."""
+        """Compute the worker's step in a separate thread."""
         self.timeline.computes_here()
         try:
             with self.timeline.phase("compute"), self.threads.limit(limits=1):  # of OpenMP it is each thread's own
@@ -192,6 +192,6 @@ class WithoutBarriers:
 
 
 def shards_of(parameters) -> dict[str, Shard]:
-    """Return name -> what this rank keeps of each variable, sparse ones first, each in the model's order. Local."""
+    """Return name -> this rank's shard of each variable, sparse ones first, each in the model's order. Local."""
     found = {name: shard for exchange in parameters.exchanges for name, shard in exchange.shards.items()}
     return {v.name: found[v.name] for v in sorted(parameters.variables, key=lambda v: not v.sparse) if v.name in found}

@@ -20,9 +20,9 @@ from refimpl.training.step.scalars import check_losses
 class AsyncWorker:
     """Worker ``number`` of a training. Local.
 
-    model, data, options: see ``Trainer``.  plan: says where each variable lies.  clock: its step at hand, from 0.
+    model, data, options: see ``Trainer``.  plan: has the owners of each variable.  clock: its current step, from 0.
     partitionings: of the sparse variables on servers.  dense: owner -> the dense variables that it keeps.
-    alpha: name -> part of the rows that it needed in the step at hand.  loss: of its part of that step's batch.
+    alpha: name -> fraction of the rows that it needed in this step.  loss: of its part of this step's batch.
     """
 
     def __init__(self, model, data, options, plan: Plan, number: int):
@@ -41,7 +41,7 @@ class AsyncWorker:
         self.loss = math.nan
 
     def begin(self):
-        """Begin the next step: read its microbatches, and which rows they need."""
+        """Begin the next step: read its microbatches, and the row numbers that they need."""
         self.clock, self.answers = self.clock + 1, {}
         if self.data.starts_epoch(self.clock):
             self.carried = {v: {} for v in self.microbatches}
@@ -59,7 +59,7 @@ class AsyncWorker:
         return {name: route.of(owner) for name, route in self.routes.items()}
 
     def take(self, owner: int, values: dict):
-        """Take an owner's answer: name -> the rows asked for, or a dense variable's value."""
+        """Take an owner's answer: name -> the pulled rows, or a dense variable's value."""
         self.answers[owner] = values
 
     @property
@@ -68,7 +68,7 @@ class AsyncWorker:
         return len(self.answers) == self.plan.ranks
 
     def compute(self):
-        """Compute the gradients of this step, with the values pulled. Raises ValueError for what is no gradient."""
+        """Compute the gradients of this step from the pulled values. Raises ValueError for invalid gradients."""
         (dense, tables), rows, losses = self._values(), {}, []
         for name, table in tables.items():
             rows[name] = Fetched(self.wanted[name])
@@ -93,7 +93,7 @@ class AsyncWorker:
             self.gradients[name] = route, route.sort(self.gradients[name].rows)
 
     def push(self, owner: int) -> dict:
-        """Return what to push to an owner: name -> RowGradient of rows of its shard, or a dense variable's gradient."""
+        """Return the gradients for an owner: name -> RowGradient of rows of its shard, or a dense gradient."""
         parts = {}
         for name in self.partitionings:
             route, rows = self.gradients[name]
@@ -101,16 +101,15 @@ class AsyncWorker:
         return parts | {v.name: self.gradients[v.name] for v in self.dense[owner]}
 
     def metrics(self, times: float, at: float) -> dict:
-        """Return the metrics of this step.
+        """Return the metrics of this step. times: (all microbatches) / (the worker's), which scales the loss.
 
-        times: (microbatches of the batch) / (the worker's own): the loss is scaled to the whole batch.
         at: seconds from the beginning of the training to the end of this step.
         """
         return {"step": self.clock + 1, "worker": self.number, "loss": self.loss * times, "examples": self.examples,
                 "at": at, "alpha": self.alpha}
 
     def _values(self):
-        """Return (name -> dense value, name -> the rows ``wanted``) of what was pulled."""
+        """Return (name -> dense value, name -> the rows ``wanted``) from the answers."""
         rows, dense = {}, {v.name: read_only(self.answers[owner][v.name])
                            for owner, kept in self.dense.items() for v in kept}
         for variable in self.sparse:
@@ -123,7 +122,7 @@ class AsyncWorker:
 
 
 def _kept(variable, gradients):
-    """Return a microbatch's gradient of a variable, to be kept and added to; None: it has no examples."""
+    """Return a microbatch's gradient of a variable in memory of its own; None if it has no examples."""
     if gradients is None:
         return (RowGradient(np.empty(0, np.int64), np.empty((0, variable.shape[1]), variable.dtype))
                 if variable.sparse else np.zeros(variable.shape, variable.dtype))
