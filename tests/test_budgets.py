@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6247,
+    "kernels": 6501,
     "models": 6196,
     "refimpl/*.py": 194,
     "refimpl/cli": 2677,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1951,
     "refimpl/training": 8044,
     "refimpl/transport": 3970,
-    "tests": 45365,
+    "tests": 45451,
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernels.arrays import array_module, definition_for, is_float_cuda
-from kernels.lstm import cuda_sequence, fast
+from kernels.lstm import cuda_sequence, fast, steps
 from kernels.lstm.definition import Feedback, fed_rows
 
 
@@ -54,6 +54,10 @@ class Tape:
         inputs = self.xh.shape[2] - self.width
         return self.c[-1].T.copy(), self.xh[-1, :, inputs:].copy()
 
+    def arrays(self):
+        """Return the arrays as ``steps`` takes them."""
+        return self.xh, self.activations, self.tanh_c, self.m, self.c
+
 
 def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None, lengths=None, feedback=None):
     """Run an LSTM over a sequence: return (h, tape). Local.
@@ -77,24 +81,12 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None, lengths=No
                 work.array("activations", (time, 4 * hidden, streams), x),
                 work.array("tanh_c", (time, hidden, streams), x), work.array("m", (time, hidden, streams), x),
                 work.array("c", (time + 1, hidden, streams), x), width, work, ended, feedback)
-    h, weights = tape.xh[:, :, inputs:], work.array("weights", kernel.shape[::-1], x)
-    tape.xh[:-1, :, :inputs], tape.c[0], h[0] = x, c0.T, h0
-    fast.transpose(kernel, weights)  # BLAS reads a copy twice as fast as a transposed view
-    for t in range(time):
-        gates, m = tape.activations[t], tape.m[t]
-        np.matmul(weights, tape.xh[t].T, out=gates)
-        fast.cell_forward(gates, bias, tape.c[t], tape.c[t + 1], tape.tanh_c[t], m)
-        if projection is None:
-            fast.transpose(m, h[t + 1])
-        else:
-            np.matmul(m.T, projection, out=h[t + 1])
-        if (gone := ended[t]) is not None:
-            tape.c[t + 1][:, gone], h[t + 1, gone] = tape.c[t][:, gone], h[t, gone]
-        if feedback is not None:
-            fed = feedback.forward(t, h[t + 1])
-            if t + 1 < time:
-                tape.xh[t + 1, :, inputs - feedback.columns:inputs] = fed
-    return h[1:], tape
+    tape.xh[:-1, :, :inputs], tape.c[0], tape.xh[0, :, inputs:] = x, c0.T, h0
+    if depths := compiled_depths(tape, projection):
+        steps.forward(kernel, bias, projection, depths[0], tape.arrays())
+    else:
+        blas_forward(tape, kernel, bias, projection)
+    return tape.xh[1:, :, inputs:], tape
 
 
 def lstm_backward(dh, tape, kernel, projection, initial=False, last=None):
@@ -130,19 +122,58 @@ def _version(*arrays):
     return cuda_sequence if is_float_cuda(*arrays) else definition_for("lstm", None, *arrays)
 
 
+def compiled_depths(tape, projection):
+    """Return what ``steps`` takes as depths; None if it cannot run these steps, or would be slower."""
+    (_, hidden, streams), inputs = tape.c.shape, tape.xh.shape[2] - tape.width
+    if tape.feedback is not None or any(gone is not None for gone in tape.ended):
+        return None
+    return steps.depths_for(tape.c.dtype.name, streams, inputs, hidden, tape.width, projection is not None)
+
+
+def blas_forward(tape, kernel, bias, projection):
+    """Fill the arrays of the tape, step by step. Like ``steps.forward``, but BLAS computes the products."""
+    feedback, inputs = tape.feedback, tape.xh.shape[2] - tape.width
+    h, weights = tape.xh[:, :, inputs:], tape.workspace.array("weights", kernel.shape[::-1], kernel)
+    fast.transpose(kernel, weights)  # BLAS reads a copy twice as fast as a transposed view
+    for t in range(len(tape.m)):
+        gates, m = tape.activations[t], tape.m[t]
+        np.matmul(weights, tape.xh[t].T, out=gates)
+        fast.cell_forward(gates, bias, tape.c[t], tape.c[t + 1], tape.tanh_c[t], m)
+        if projection is None:
+            fast.transpose(m, h[t + 1])
+        else:
+            np.matmul(m.T, projection, out=h[t + 1])
+        if (gone := tape.ended[t]) is not None:
+            tape.c[t + 1][:, gone], h[t + 1, gone] = tape.c[t][:, gone], h[t, gone]
+        if feedback is not None:
+            fed = feedback.forward(t, h[t + 1])
+            if t + 1 < len(tape.m):
+                tape.xh[t + 1, :, inputs - feedback.columns:inputs] = fed
+
+
 def steps_backward(dh, tape, kernel, projection, initial, last):
     """Go back in time: return the gradients of each h, of the gates by row, and of c0 and h0.
 
     Shapes of the results: (time, streams, width), filled only if there is a projection; (4 * hidden, time * streams);
     (streams, hidden) and (streams, width), or None and None.
     """
-    work, feedback = tape.workspace, tape.feedback
-    (time, streams, width), hidden = dh.shape, tape.c.shape[1]
-    recurrent = kernel[len(kernel) - width:]
+    work, (time, streams, width), hidden = tape.workspace, dh.shape, tape.c.shape[1]
     total = work.array("dh", (time, streams, width), dh)
     dgates = work.array("dgates", (4 * hidden, time, streams), dh)
-    step, dm = work.array("step", (4 * hidden, streams), dh), work.array("dm", (hidden, streams), dh)
     dc, before = state_gradients(last, hidden, width, streams, dh)
+    results = total, dgates, dc, before
+    if depths := compiled_depths(tape, projection):
+        steps.backward(dh, kernel[len(kernel) - width:], projection, depths[1], tape.arrays(), *results, initial)
+    else:
+        blas_backward(dh, tape, kernel, projection, *results, initial)
+    return total, dgates.reshape(4 * hidden, -1), *((dc.T, before.T) if initial else (None, None))
+
+
+def blas_backward(dh, tape, kernel, projection, total, dgates, dc, before, initial):
+    """Fill total and dgates, step by step. Like ``steps.backward``, but BLAS computes the products."""
+    work, feedback, (time, streams, width), hidden = tape.workspace, tape.feedback, dh.shape, tape.c.shape[1]
+    recurrent = kernel[len(kernel) - width:]
+    step, dm = work.array("step", (4 * hidden, streams), dh), work.array("dm", (hidden, streams), dh)
     for t in range(time - 1, -1, -1):
         if feedback is not None:
             d = None if t == time - 1 else fed_rows(kernel, width, feedback) @ step
@@ -164,7 +195,6 @@ def steps_backward(dh, tape, kernel, projection, initial, last):
             np.matmul(recurrent, step, out=before)
             if gone is not None:
                 before[:, gone] = kept[1]
-    return total, dgates.reshape(4 * hidden, -1), *((dc.T, before.T) if initial else (None, None))
 
 
 def state_gradients(last, hidden, width, streams, like):

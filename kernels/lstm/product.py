@@ -1,0 +1,137 @@
+"""Products of a matrix with few columns, as an LSTM's step has them, with the bits of the BLAS in use.
+
+BLAS copies both factors before each product. With few columns this takes as long as the product. Here a tile of the
+result stays in vector registers, and both factors are read where they lie.
+
+    out[r, s] = fma(weights[k, r], x[k, s], ...) over rising k, in pieces of ``depth`` terms that are then added up
+
+OpenBLAS forms the same sums. ``depth_for`` compares the bits, and finds the depth, on this machine. Where they differ
+BLAS computes.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from kernels.compiled import compiled, compiles, inlined
+
+TALL, SHORT = 24, 8  # rows of a tile: 24 and an element of x fit in the 32 vector registers of AVX-512
+WIDE, NARROW = 16, 8  # its columns
+DEPTHS = (2**40, 448, 384, 320, 256, 512)  # the first: all terms in one piece
+WIDEST, LARGEST = 128, 2**20  # columns and weights up to which this is faster than BLAS
+
+
+@lru_cache(maxsize=None)
+def depth_for(form, terms: int, rows: int, columns: int) -> int | None:
+    """Return the depth at which ``product`` gives the bits of BLAS; None: there is none, or BLAS is faster. Local.
+
+    form(weights, x) -> the (rows, columns) product weights.T @ x of float32, as the caller lets BLAS compute it.
+    weights: (terms, rows).  x: (terms, columns).
+    """
+    if not (has_registers() and columns <= WIDEST and terms * rows <= LARGEST
+            and rows % SHORT == columns % NARROW == 0 < min(terms, rows, columns)):
+        return None
+    cases = [_factors(seed, terms, rows, columns) for seed in range(3)]
+    expected, out = [form(*case) for case in cases], np.empty((rows, columns), np.float32)
+    for depth in DEPTHS:
+        if all(_same(product(*case, out, depth) or out, right) for case, right in zip(cases, expected)):
+            return depth
+    return None
+
+
+def _same(found, expected):
+    return np.array_equal(found.view(np.int32), expected.view(np.int32))
+
+
+def _factors(seed, terms, rows, columns):
+    """Return weights and x. From seed 1 on their sizes differ by many powers of two, and terms cancel."""
+    random = np.random.default_rng(seed)
+    weights, x = (np.resize(random.standard_normal(many) * 2.0 ** (4 * seed * random.standard_normal(many)), (terms, n))
+                  for n, many in ((rows, 9973), (columns, 7919)))  # primes: no two rows are equal
+    x[1::2] = -x[:len(x) // 2 * 2:2] if seed else x[1::2]
+    return weights.astype(np.float32), x.astype(np.float32)
+
+
+@lru_cache(maxsize=None)
+def has_registers() -> bool:
+    """Return whether this processor has 32 vector registers and fused multiplication and addition, and Numba is on."""
+    return compiles() and binding.get_host_cpu_features().get("avx512vl", False)
+
+
+def _tile(rows, columns):
+    """Return a Numba intrinsic that computes a tile of ``product``: (out, weights, x, steps, terms, first) -> None.
+
+    out, weights, x: addresses of the tile, and of the first terms.  steps: bytes between rows of the three.
+    first: whether these are the first terms; else the sum is added to what is there.
+    """
+    def add(typingctx, out, weights, x, steps, terms, first):
+        def generate(context, builder, signature, arguments):
+            element, lane = ir.FloatType(), ir.IntType(32)
+            vector, zero = ir.VectorType(element, columns), ir.Constant(ir.VectorType(element, columns), None)
+            fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3),
+                                                 f"llvm.fma.v{columns}f32")
+            out, weights, x, steps, terms, first = arguments
+            out_step, weights_step, x_step = cgutils.unpack_tuple(builder, steps, 3)
+
+            def at(base, index, step, kind, more=0):
+                place = builder.add(builder.add(base, builder.mul(index, step)), ir.Constant(base.type, more))
+                return builder.inttoptr(place, kind.as_pointer())
+
+            sums = [cgutils.alloca_once_value(builder, zero) for _ in range(rows)]
+            for total in sums:
+                builder.store(zero, total)
+            with cgutils.for_range(builder, terms) as loop:
+                right = builder.load(at(x, loop.index, x_step, vector), align=4)
+                for row, total in enumerate(sums):
+                    one = builder.load(at(weights, loop.index, weights_step, element, 4 * row))
+                    one = builder.insert_element(zero, one, lane(0))
+                    left = builder.shuffle_vector(one, zero, ir.Constant(ir.VectorType(lane, columns), None))
+                    builder.store(builder.call(fma, [left, right, builder.load(total)]), total)
+            for row, total in enumerate(sums):
+                place = at(out, ir.Constant(out.type, row), out_step, vector)
+                before = builder.select(first, zero, builder.load(place, align=4))
+                builder.store(builder.fadd(before, builder.load(total)), place, align=4)
+            return context.get_dummy_value()
+
+        return types.void(out, weights, x, steps, terms, first), generate
+
+    return intrinsic(add)
+
+
+_tall_wide, _tall_narrow, _short_wide, _short_narrow = (
+    _tile(rows, columns) for rows in (TALL, SHORT) for columns in (WIDE, NARROW))
+
+
+@compiled
+def product(weights, x, out, depth):
+    """Write weights.T @ x to out. weights: (terms, rows), rows a multiple of 8.  x: (terms, columns), columns too.
+
+    float32; each row is contiguous.  depth: of ``depth_for``.
+    """
+    rows, columns = out.shape
+    tall = rows - rows % TALL
+    start, terms = 0, len(x)
+    while start < terms:
+        count = min(terms - start, depth)
+        if depth < terms - start < 2 * depth:
+            count = ((terms - start) // 2 + 15) // 16 * 16
+        for row in range(0, tall, TALL):
+            _row(_tall_wide, _tall_narrow, weights[start:, row:], x[start:], out[row:], count, start == 0)
+        for row in range(tall, rows, SHORT):
+            _row(_short_wide, _short_narrow, weights[start:, row:], x[start:], out[row:], count, start == 0)
+        start += count
+
+
+@inlined
+def _row(wide, narrow, weights, x, out, count, first):
+    """Compute tiles side by side."""
+    steps, columns = (out.strides[0], weights.strides[0], x.strides[0]), out.shape[1]
+    for column in range(0, columns - columns % WIDE, WIDE):
+        wide(out.ctypes.data + 4 * column, weights.ctypes.data, x.ctypes.data + 4 * column, steps, count, first)
+    if columns % WIDE:
+        column = columns - NARROW
+        narrow(out.ctypes.data + 4 * column, weights.ctypes.data, x.ctypes.data + 4 * column, steps, count, first)
