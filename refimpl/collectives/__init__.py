@@ -1,4 +1,4 @@
-"""Allreduce algorithms as data: made by short generators, proved, drawn, simulated; then run over a transport."""
+"""Allreduce algorithms as data: generated, proved, drawn, simulated, and then run over a transport."""
 
 from refimpl.collectives.choose import ALGORITHMS, HALVES, make_schedule, schedule_of
 from refimpl.collectives.local import run_local, watch_local
@@ -11,4 +11,4 @@ __all__ = ["ALGORITHMS", "HALVES", "Proof", "Round", "Schedule", "ScheduleError"
            "complaint", "make_schedule", "prove", "run", "run_local", "schedule_of", "watch_local"]
 
 __getattr__, __dir__ = handed_on(__name__, {"run": "refimpl.collectives.running"})
-"""``run`` loads MPI, which makes a rank wait for all others. So it is imported when it is first used."""
+"""``run`` imports MPI, whose start waits for all ranks. So it is imported at its first use."""

@@ -1,4 +1,4 @@
-"""Choose an allreduce: the algorithm that is predicted to be fastest on the network, of those that keep the bits."""
+"""Choose an allreduce: the algorithm that is predicted to be fastest among those with the reproducible order."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -15,20 +15,20 @@ from refimpl.gradients import cover, leaves_of
 from refimpl.transport.machines import Machines
 
 MOST_FOR_TREES = 12
-"""Nodes of the microbatch tree that machines begin with, one each at least: to pack for more takes too long."""
+"""The most nodes of the microbatch tree that machines begin with. With more, packing trees takes too long."""
 DIFFERENT = 0.8
-"""The slowest card's part of the fastest's rate up to which trees are considered; a measurement may err by so much."""
+"""Trees are considered if the slowest card has at most this part of the fastest one's rate: measurements vary, too."""
 
 WRONG = 0.7
-"""The part of what a network's description says that a link carries at least, or the choice warns of it."""
+"""The choice warns if a link has less than this part of the rate in the network's description."""
 
 
 @dataclass(frozen=True)
 class AllreduceChoice:
-    """What was chosen, and why.
+    """The chosen algorithm and the reason.
 
-    algorithm: its name.  predicted: name -> seconds of each that can serve.  canonical: name -> whether its sums are
-    the microbatch tree's; the others are timed, too, but not chosen.  reason: a sentence and a table.
+    algorithm: its name.  predicted: name -> seconds of each possible one.  canonical: name -> whether it adds in the
+    reproducible order; the others are only predicted.  reason: a sentence and a table.
     """
 
     algorithm: str
@@ -41,11 +41,12 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
                      shared_memory: bool = True, links: str = "") -> AllreduceChoice:
     """Choose for ``leaves`` microbatches and a vector of ``elements`` of ``itemsize`` bytes on these machines. Local.
 
-    Deterministic: ranks that hand in the same network choose the same.  network: what calibrate measured; None where
-    all ranks share one machine, which needs no prediction: they read each other's arrays in place, unless
-    ``shared_memory`` is not to be used.  links: the name of a network whose links alone are to be used, each rank a
-    machine; it says which links there are, and ``network`` how fast they are.
-    Raises ValueError if network is of other machines, or None where there are several, or does not fit ``links``.
+    The same network always gives the same choice.  network: as calibrate measured it. It may be None if all ranks share
+    one
+    machine: then ranks read each other's arrays in place, unless ``shared_memory`` is False.  links: the name of a
+    network whose links alone may be used, with one rank on each machine. It says which links exist, ``network`` how
+    fast they are.
+    Raises ValueError if network is of other machines, is None with several machines, or does not fit ``links``.
     """
     ranks = sum(map(len, machines))
     if links:
@@ -61,7 +62,7 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
 
 
 def _fastest(names, leaves, elements, itemsize, network):
-    """Return (the fastest canonical one, name -> seconds, name -> whether canonical) of algorithms that can serve."""
+    """Return (the fastest reproducible one, name -> seconds, name -> whether reproducible) of possible algorithms."""
     predicted, canonical, machines = {}, {}, network.machines
     for name in names:
         if name == "hierarchical" and len(machines) == network.ranks:
@@ -78,7 +79,7 @@ def _fastest(names, leaves, elements, itemsize, network):
 
 
 def _on_links(name, leaves, elements, itemsize, machines, measured):
-    """Choose of the algorithms that send only where a link, or switches, join two ranks."""
+    """Choose among the algorithms that send only between ranks with a link, or a way through switches, between them."""
     from refimpl.collectives.links import named_links  # SciPy takes its time to load
 
     links, wish = named_links(name), f"--allreduce {AUTO_ON}{name}"
@@ -102,7 +103,7 @@ def _on_links(name, leaves, elements, itemsize, machines, measured):
 
 
 def _trees_for(network, leaves) -> list[str]:
-    """Return the name of trees for the network's cards where these differ, and machines have few nodes to sum."""
+    """Return the name of trees for the network's cards, if their rates differ and machines have few nodes to sum."""
     cards = _cards(network)
     nodes = sum(len(cover(sorted(leaf for rank in ranks for leaf in leaves_of(rank, network.ranks, leaves))))
                 for ranks in network.machines)
@@ -128,7 +129,7 @@ def _one_machine(ranks, shared_memory) -> str:
 
 
 def _reason(best, predicted, canonical, size, network) -> str:
-    """Return why, as text: a line, then the candidates, fastest first."""
+    """Return the reason as text: a line, then the candidates, fastest first."""
     many = f"{network.ranks} ranks on {len(network.machines)} machines"
     lines = [f"allreduce auto: {best}, predicted fastest of those in reproducible order, for {size_name(size)} over "
              f"{many} (latency {network.latency * 1e6:.0f} us, {_speeds(network.bandwidth_out)} Mbit/s)"]

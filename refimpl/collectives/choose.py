@@ -1,4 +1,4 @@
-"""Make a proved schedule from an algorithm's name, or a schedule that is not yet proved from a user's rounds."""
+"""Make a proved schedule from an algorithm's name, or an unproved one from a user's rounds."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -21,16 +21,16 @@ HALVES = {
 
 ALGORITHMS = {name: allreduce_of(halves.reduce_scatter, halves.allgather) for name, halves in HALVES.items()}
 ALGORITHMS["recursive-doubling"] = recursive_doubling
-"""name -> generator(inputs) of an allreduce's rounds, one at a time; returns who owns each chunk between the halves."""
+"""name -> generator(inputs) of an allreduce's rounds; it returns the owner of each chunk between the halves."""
 
 TREES, CANONICAL_TREES, MACHINE_TREES = "trees:", "canonical-trees:", "hierarchical-trees:"
-"""What the names of allreduces over packed trees begin with; the name of a network follows, see ``links.NAMED``."""
+"""The first parts of the names of allreduces over packed trees. The name of a network follows, see ``links.NAMED``."""
 AUTO_ON = "auto:"
-"""What the wish begins with to choose for a network's links; its name follows. A plan names what was chosen."""
+"""The first part of the name of an automatic choice for a network's links. A plan names the result."""
 
 
 def by_machine(algorithm: str) -> bool:
-    """Return whether an algorithm must be told which ranks share a machine. Local."""
+    """Return whether an algorithm needs the ranks of each machine. Local."""
     return algorithm.startswith("hierarchical")
 
 
@@ -38,13 +38,13 @@ def by_machine(algorithm: str) -> bool:
 def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduce", machines=None) -> Schedule:
     """Return the proved schedule of an algorithm for ``leaves`` microbatches on ``ranks`` ranks. Local.
 
-    ``auto`` takes halving-doubling where each rank holds one node of one level (log2(N) rounds), else direct: both
-    canonical. kind: see ``Schedule``.  machines: for hierarchical, which guesses none, a tuple of the tuples of
-    ranks that share memory.  ``nccl``: NCCL's own allreduce, on GPUs only; counted as the ring, not canonical.
-    ``trees:NETWORK``: spanning trees packed into the links of a network, whose nodes are the ranks; not canonical.
-    ``canonical-trees:NETWORK``: the same for the answer, but what is added up are nodes of the microbatch tree.
-    ``hierarchical-trees:NETWORK``: the same between machines, which are the network's nodes.
-    Raises ValueError for an unknown algorithm or one that cannot serve these numbers.
+    ``auto`` takes halving-doubling if each rank has one node of one level (log2(N) rounds), else direct; both orders
+    are reproducible. kind: see ``Schedule``.  machines: for hierarchical, a tuple of tuples: the ranks that share
+    memory. ``nccl``: NCCL's own allreduce, only on GPUs; its bytes are counted as the ring's, and its order is not
+    reproducible. ``trees:NETWORK``: spanning trees packed into the links between the ranks of a network; the order is
+    not reproducible. ``canonical-trees:NETWORK``: the same trees for the answer, but sums are nodes of the microbatch
+    tree. ``hierarchical-trees:NETWORK``: the same between machines, which are the network's nodes.
+    Raises ValueError for an unknown algorithm, or one that does not work with these numbers.
     """
     if algorithm == NCCL:
         return replace(make_schedule("ring", ranks, leaves, kind), name=NCCL)
@@ -80,9 +80,9 @@ def _trees(algorithm, inputs, kind, machines):
 
 
 def schedule_of(rounds, ranks: int, chunks: int, name: str = "own") -> Schedule:
-    """Return an allreduce of one's own making, in which rank r begins with microbatch r in slot 0. Local.
+    """Return an allreduce from a user's rounds, in which rank r begins with microbatch r in slot 0. Local.
 
-    rounds: an iterable of Round.  Nothing is proved of it: that is for ``prove``.
+    rounds: an iterable of Round.  ``prove`` can prove the result.
     """
     return Schedule(name, chunks, one_node_each(ranks), tuple(rounds))
 

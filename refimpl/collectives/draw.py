@@ -1,4 +1,4 @@
-"""Draw a schedule in space and time: as text for the terminal, as a picture for slides and notebooks."""
+"""Draw a schedule in space and time: as text for the terminal, or as a picture."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,18 +6,18 @@ from pathlib import Path
 from refimpl.collectives.schedule import Schedule
 
 LINES = 6
-"""Lines of text that a rank gets at most in one round."""
+"""The most lines of text for a rank in one round."""
 LABELS = 160, 3
-"""Transfers in all, and messages of a rank in one round, up to which each is labelled with its chunks."""
+"""The most transfers in all, and messages of a rank in one round, with which transfers are labelled with chunks."""
 SIZE = 16.0, 12.0
-"""Inches that a picture has at most."""
+"""The largest size of a picture, in inches."""
 
 
 def draw_text(schedule: Schedule, width: int = 100) -> str:
     """Return the schedule as a table: a column for each rank, rounds from top to bottom. Local.
 
-    ``2-3>r1``: sends chunks 2 and 3 to rank 1.  ``+2``: adds a chunk 2 to its own.  Columns that do not fit into
-    ``width`` characters follow below.
+    ``2-3>r1``: sends chunks 2 and 3 to rank 1.  ``+2``: adds a received chunk 2 to its own.  Columns that do not fit
+    into ``width`` characters follow below.
     """
     rows = [(f"{number:>2}", _cells(step, schedule.ranks)) for number, step in enumerate(schedule.rounds)
             if step.transfers or step.sums]
@@ -39,7 +39,7 @@ def _table(rows, ranks, room) -> str:
 
 
 def _cells(step, ranks) -> list[list[str]]:
-    """Return for each rank the lines that tell what it sends and adds in a round."""
+    """Return for each rank the lines about what it sends and adds in a round."""
     to: list[dict] = [{} for _ in range(ranks)]
     added: list[dict] = [{} for _ in range(ranks)]
     for t in step.transfers:

@@ -1,4 +1,4 @@
-"""Predicts how long it takes to prove, draw or simulate an algorithm on N ranks. Measured on a core of 2024.
+"""Predicts the time to prove, draw or simulate an algorithm on N ranks. Measured on a core of 2024.
 
     show a schedule of N chunks     3e-7 N^3 s: every chunk on every rank, then whether the ranks' programs meet
     of 1 or 2 chunks                2e-6 N^2 s: whole vectors up and down a tree
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from refimpl.transport.job.host import memory
 
 WHOLE_VECTORS = ("binomial-tree", "double-tree", "recursive-doubling")
-"""Algorithms of one or two chunks; the others have one for each rank."""
+"""Algorithms with one or two chunks. The others have one for each rank."""
 COLUMNS = ("ring", "direct", "halving-doubling", "hierarchical")
-"""Algorithms that are simulated as columns; hierarchical where machines have equally many ranks, a power of two."""
+"""Algorithms that are simulated as columns; hierarchical, if all machines have the same power of two of ranks."""
 PATIENCE = 60.0  # seconds that a user waits for an algorithm given by its name
 GLANCE = 10.0  # seconds for each algorithm of "all"
 A_RANK, A_MICROBATCH = 2e-6, 4e-6  # seconds: its place among the machines; its leaf
@@ -21,13 +21,13 @@ A_RANK, A_MICROBATCH = 2e-6, 4e-6  # seconds: its place among the machines; its 
 
 @dataclass(frozen=True)
 class Effort:
-    """What something takes: seconds, and bytes of memory."""
+    """Seconds and bytes of memory."""
 
     seconds: float
     nbytes: float = 0.0
 
     def part_of(self, seconds: float) -> float:
-        """Return the larger of the part of ``seconds`` and the part of this host's memory that it takes. Local."""
+        """Return the larger of: its part of ``seconds``, and its part of this host's memory. Local."""
         return max(self.seconds / seconds, self.nbytes / memory())
 
     def __str__(self):
@@ -38,13 +38,13 @@ class Effort:
 
 
 def of_proof(algorithm: str, ranks: int, microbatches: int = 0) -> Effort:
-    """Return what it takes to make, prove and show a schedule. Local."""
+    """Return the effort to make, prove and show a schedule. Local."""
     work = 2e-6 * ranks**2 if algorithm in WHOLE_VECTORS else 3e-7 * ranks**3
     return Effort(work + A_MICROBATCH * microbatches, 400.0 * ranks**2)
 
 
 def of_simulation(algorithm: str, ranks: int, each: int = 1, segments: int = 1) -> Effort:
-    """Return what it takes to simulate an algorithm on machines of ``each`` ranks. Local."""
+    """Return the effort to simulate an algorithm on machines of ``each`` ranks. Local."""
     each, many, levels = min(each, ranks), -(-ranks // each), 2 * ranks.bit_length()
     uneven = algorithm == "hierarchical" and (each & each - 1 or ranks % each)  # then it is made of tuples
     transfers = {"ring": 2 * ranks**2, "direct": 2 * ranks**2,
@@ -58,14 +58,14 @@ def of_simulation(algorithm: str, ranks: int, each: int = 1, segments: int = 1) 
 
 
 def of_plan(ranks: int) -> Effort:
-    """Return what it takes to plan a training: every algorithm is made and proved for its messages. Local."""
+    """Return the effort to plan a training: every algorithm is made and proved. Local."""
     return Effort(1.5e-4 * ranks**2, 2000.0 * ranks**2)
 
 
 def require(what: str, ranks: int, effort_of, seconds: float = PATIENCE):
-    """Raise ValueError, naming the most ranks, if ``what`` takes more than these seconds or this host's memory. Local.
+    """Raise ValueError, with the most ranks, if ``what`` takes more than these seconds or this host's memory. Local.
 
-    effort_of(ranks): the ``Effort``; it rises with the ranks.
+    effort_of(ranks): the ``Effort``, which rises with the ranks.
     """
     if effort_of(ranks).part_of(seconds) > 1:
         most = bisect_right(range(1, ranks), 1, key=lambda fewer: effort_of(fewer).part_of(seconds))

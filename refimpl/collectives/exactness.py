@@ -1,12 +1,12 @@
-"""How far from exact an algorithm's sums are: rounding errors on several kinds of data, against the proved bound.
+"""The rounding errors of an algorithm's sums on several kinds of data, compared with the proved bound.
 
-Floating-point addition in any order, each contribution passing through at most h additions, gives (Higham, Accuracy and
-Stability of Numerical Algorithms, section 4.2)
+If each contribution passes through at most h additions, in any order, then (Higham, Accuracy and Stability of Numerical
+Algorithms, section 4.2)
 
     |computed - exact| <= gamma_h * sum of |x_r|,    gamma_h = h u / (1 - h u),    u = half an ULP of 1
 
-and h is ceil(log2 N) for a balanced tree, N - 1 for a ring. The exact sums are taken in integers: every float64 is a
-whole multiple of 2**-1126, as ``wholes`` gives it; so is every rounded sum of such numbers, and errors are exact too.
+and h is ceil(log2 N) for a balanced tree, N - 1 for a ring. The exact sums are computed with integers: every float64 is
+a whole multiple of 2**-1126 (``wholes``), and so is every rounded sum. So errors are exact, too.
 """
 
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ DTYPES = ("float16", "float32", "float64")
 DATA = ("cancelling", "normal", "positive")
 """Kinds of data, see ``contributions``."""
 SCALE = -1126
-"""Exponent of what ``wholes`` counts: frexp gives float64's least number the exponent -1073, and 53 bits follow."""
+"""Exponent of the unit of ``wholes``: frexp gives float64's least number the exponent -1073, and 53 bits follow."""
 MOST_RANKS = 64
-"""Ranks up to which cancelling data of float16 cannot overflow."""
+"""The most ranks with which cancelling data of float16 cannot overflow."""
 
 
 @dataclass(frozen=True)
 class Exactness:
-    """Errors of an algorithm's sums of data of one kind on ``ranks`` ranks, one contribution each.
+    """Errors of an algorithm's sums of data of one kind on ``ranks`` ranks, with one contribution each.
 
-    largest_ulp, mean_ulp: distance from the correctly rounded sum, in units of that sum's last place; of data that
-    cancel, few sums near zero make up most of the mean.  mean_error: mean distance from the exact sum.
+    largest_ulp, mean_ulp: distance from the correctly rounded sum, in units of its last place. For cancelling data, a
+    few sums near zero make up most of the mean.  mean_error: mean distance from the exact sum.
     largest_ratio: error over the bound gamma_depth Σ|x|; never above 1.  depth: the most additions that a contribution
-    passes through.  agree: every rank holds the same bits.
+    passes through.  agree: whether every rank has the same bits.
     """
 
     algorithm: str
@@ -53,14 +53,14 @@ class Exactness:
 
 
 def wholes(values) -> np.ndarray:
-    """Return finite numbers as multiples of 2**-1126: an array, of their shape, of Python integers. Local."""
+    """Return finite numbers as multiples of 2**-1126: an array of Python integers with their shape. Local."""
     mantissa, exponent = np.frexp(np.asarray(values, np.float64))
     digits = np.ldexp(mantissa, 53).astype(np.int64)
     return digits.astype(object) << (exponent.astype(np.int64) - 53 - SCALE).astype(object)
 
 
 def rounded(whole: int, dtype) -> float:
-    """Return whole * 2**-1126 rounded once, to nearest even, to a number of ``dtype``. Local."""
+    """Return whole * 2**-1126, rounded once, to nearest even, to a number of ``dtype``. Local."""
     info = np.finfo(dtype)
     # bits that do not fit: beyond the mantissa, or below the least number (rounding to float64 first would round twice)
     drop = max(abs(whole).bit_length() - info.nmant - 1, info.minexp - info.nmant - SCALE)
@@ -74,8 +74,8 @@ def rounded(whole: int, dtype) -> float:
 def contributions(ranks: int, dtype: str, elements: int, seed: int, data: str = "cancelling"):
     """Return (arrays, sums, magnitudes): data of each rank, their exact Σx and Σ|x| as ``wholes``. Local.
 
-    positive: between 0 and 1.  normal: Gaussian.  cancelling: Gaussian, of many sizes; the last rank takes back what
-    the others add up to, but for a part 2**-k, k = 0 to 5: half of float16's digits.
+    positive: between 0 and 1.  normal: Gaussian.  cancelling: Gaussian, of many sizes; the last rank subtracts the sum
+    of the others except for a part 2**-k, k = 0 to 5: half of float16's digits.
     """
     random, shape = np.random.default_rng((ranks, elements, seed)), (ranks, elements)
     values = random.random(shape) if data == "positive" else random.standard_normal(shape)
@@ -91,7 +91,7 @@ def contributions(ranks: int, dtype: str, elements: int, seed: int, data: str = 
 
 
 def errors(computed, sums, magnitudes, depth: int):
-    """Return (ulps, ratios) of computed sums, (n,) arrays: distance from the rounded sum, and |error| over the bound.
+    """Return (ulps, ratios) of computed sums, (n,) arrays: distance from the rounded sum, and |error| / bound.
 
     sums, magnitudes: exact Σx and Σ|x|, as ``wholes``.  Local.
     """
@@ -109,7 +109,7 @@ def exactness(algorithm: str, ranks: int, dtype: str = "float32", elements: int 
               machines=None, data: str = "cancelling") -> Exactness:
     """Run an algorithm on data of one kind and return its errors. machines: for hierarchical. Local.
 
-    Raises ValueError for another dtype, kind of data or number of ranks or elements, or what ``make_schedule`` refuses.
+    Raises ValueError for an unknown dtype or kind of data, too many ranks or elements, or as ``make_schedule`` does.
     """
     if dtype not in DTYPES:
         raise ValueError(f"exactness is for {', '.join(DTYPES)}, not {dtype}: integers are summed exactly")

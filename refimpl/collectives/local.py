@@ -1,4 +1,4 @@
-"""Run a schedule in one process, over every rank's arrays at once: for notebooks and tests. No MPI."""
+"""Run a schedule in one process, over every rank's arrays at once, for notebooks and tests. It needs no MPI."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ from refimpl.collectives.schedule import Schedule
 def run_local(schedule: Schedule, arrays, in_place: bool = True):
     """Run the collective and return slot 0 of each rank, a list of (n,) arrays. Local.
 
-    in_place: the results are the first of the arrays given, and the others hold partial sums; else all are left alone.
-    arrays[r]: rank r's (n,) array, or the list of its slots where it has several inputs (see ``Schedule``). What an
-    allreduce or allgather returns is the sum on every rank; after a reduce-scatter only chunk c of rank owners[c] is.
-    An allgather reads nothing else. Raises ValueError if ranks, slots, lengths or dtypes do not fit.
+    in_place: the results are written to the first of the given arrays, and the others hold partial sums; False: copies.
+    arrays[r]: rank r's (n,) array, or the list of its slots if it has several inputs (see ``Schedule``). An allreduce
+    or allgather returns the sum on every rank. After a reduce-scatter only chunk c of rank owners[c] is valid. An
+    allgather reads nothing else. Raises ValueError if ranks, slots, lengths or dtypes do not fit.
     """
     for state in _states(schedule, arrays, in_place):
         pass
@@ -20,7 +20,7 @@ def run_local(schedule: Schedule, arrays, in_place: bool = True):
 
 
 def watch_local(schedule: Schedule, arrays) -> list[list]:
-    """Run the collective on copies; return what slot 0 of each rank holds at first and after each round. Local.
+    """Run the collective on copies; return slot 0 of each rank at the start and after each round. Local.
 
     Element [k][r] is rank r's (n,) array before round k.  Raises ValueError as run_local does.
     """
@@ -28,7 +28,7 @@ def watch_local(schedule: Schedule, arrays) -> list[list]:
 
 
 def _states(schedule, arrays, in_place):
-    """Yield slot 0 of each rank, the same arrays each time: as they are at first, and after each round."""
+    """Yield slot 0 of each rank, the same arrays each time: at the start, and after each round."""
     slots = [list(own) if isinstance(own, (list, tuple)) else [own] for own in arrays]
     _check(schedule, slots)
     xp, like = array_module(slots[0][0]), slots[0][0]

@@ -1,8 +1,8 @@
 """Orders of addition: the tree in which a schedule adds up a sum, and the results of all other trees.
 
-A sum's tree is plain data: a leaf's number, or the pair (left, right) of what was added. Floating-point addition gives
-left + right the bits of right + left, but (a + b) + c other bits than a + (b + c): so n numbers have (2n - 3)!! =
-1 · 3 · 5 ··· (2n - 3) sums that may differ, one for each binary tree over n leaves whose children have no order.
+A sum's tree is plain data: a leaf's number, or a pair (left, right). In floating point left + right has the same bits
+as right + left, but (a + b) + c has other bits than a + (b + c). So n numbers have (2n - 3)!! = 1 · 3 · 5 ··· (2n - 3)
+sums that may differ: one for each binary tree over n leaves whose children have no order.
 """
 
 import math
@@ -16,11 +16,11 @@ from refimpl.gradients import Node, fold
 
 Tree = int | tuple
 MOST_NUMBERS = 10
-"""Numbers of which ``all_sums`` tries every order: of 10 there are 34,459,425, formed from 57,002 pairs of subsets."""
+"""The most numbers for ``all_sums``: 10 have 34,459,425 orders, computed from 57,002 pairs of subsets."""
 
 
 class _Term:
-    """What an array of objects adds up: a sum that remembers how it was formed."""
+    """An element of an array of objects: a sum that stores how it was formed."""
 
     def __init__(self, tree: Tree):
         self.tree = tree
@@ -30,12 +30,12 @@ class _Term:
 
 
 def tree_of(leaves: range) -> Tree:
-    """Return the microbatch tree's order of adding ``leaves``, which are one node of it or all of them. Local."""
+    """Return the order in which the microbatch tree adds ``leaves``, one of its nodes or all leaves. Local."""
     return fold([(Node(0, leaf), leaf) for leaf in leaves], lambda left, right: (left, right))
 
 
 def sum_trees(schedule: Schedule) -> list[Tree]:
-    """Return, for each chunk, the tree of additions that an allreduce gives it; leaves are microbatches. Local.
+    """Return, for each chunk, the tree of additions of an allreduce; leaves are microbatches. Local.
 
     Every rank adds up its own microbatches by the microbatch tree. Raises ValueError for a schedule of another kind.
     """
@@ -47,7 +47,7 @@ def sum_trees(schedule: Schedule) -> list[Tree]:
 
 
 def _symbols(chunks, node):
-    """Return an array of one symbol a chunk: the sum of a node's leaves, formed by the tree."""
+    """Return an array with a symbol for each chunk: the sum of a node's leaves, formed by the tree."""
     array = np.empty(chunks, object)
     array[:] = [_Term(None if node is None else _whole(node))] * chunks
     return array
@@ -61,9 +61,9 @@ def _whole(node: Node) -> Tree:
 
 
 def add_in_order(tree: Tree, values):
-    """Return the sum of ``values`` (leaf i is values[i], numbers or arrays of one dtype) as ``tree`` forms it. Local.
+    """Return the sum of ``values`` in the order of ``tree``; leaf i is values[i]. Local.
 
-    Each addition is rounded to the values' own dtype.
+    values: numbers or arrays of one dtype. Each addition is rounded to it.
     """
     if isinstance(tree, tuple):
         left, right = (add_in_order(part, values) for part in tree)
@@ -72,7 +72,7 @@ def add_in_order(tree: Tree, values):
 
 
 class Addition(NamedTuple):
-    """One addition of a sum. left, right: what was added.  exact: their sum, as float64.  rounded: what was kept."""
+    """One addition of a sum. left, right: the terms.  exact: their sum, as float64.  rounded: the result."""
 
     left: float
     right: float
@@ -81,9 +81,9 @@ class Addition(NamedTuple):
 
 
 def additions(tree: Tree, values) -> list[Addition]:
-    """Return the additions of a sum in the order in which they are done, the last one's result being the sum. Local.
+    """Return the additions of a sum in their order; the last one gives the sum. Local.
 
-    values: (n,) of a dtype of which float64 holds every sum of two exactly, as it does float16 and most of float32.
+    values: (n,) of a dtype whose sums of two numbers are exact in float64: float16, and mostly float32.
     """
     values, done = np.asarray(values), []
 
@@ -99,7 +99,7 @@ def additions(tree: Tree, values) -> list[Addition]:
 
 
 def tree_text(tree: Tree) -> str:
-    """Return a tree as people write it: "((0 + 1) + 2) + 3". Local."""
+    """Return a tree as text: "((0 + 1) + 2) + 3". Local."""
     if not isinstance(tree, tuple):
         return str(tree)
     return " + ".join(f"({tree_text(part)})" if isinstance(part, tuple) else str(part) for part in tree)
@@ -111,10 +111,10 @@ def orders(numbers: int) -> int:
 
 
 def all_sums(values) -> dict[float, int]:
-    """Return every sum that some order of addition gives, rising, with the number of orders that give it. Local.
+    """Return (all sums that some order of addition gives, rising; the number of orders of each). Local.
 
     values: (n,) floating-point, n up to 10; each addition is rounded to their dtype. Counts add up to ``orders(n)``.
-    The sums of a subset of the numbers are those of any part of it plus those of the rest. Raises ValueError.
+    The sums of a subset are those of a part plus those of the rest. Raises ValueError for more numbers.
     """
     values = np.asarray(values)
     if values.ndim != 1 or not 1 <= len(values) <= MOST_NUMBERS or values.dtype.kind != "f":

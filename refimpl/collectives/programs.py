@@ -1,4 +1,4 @@
-"""Will ranks that each run a program of their own meet? Matches sends with receives; no message is buffered."""
+"""Checks that ranks which run their own programs never deadlock: matches sends with receives, without buffers."""
 
 from collections import defaultdict, deque
 
@@ -7,7 +7,7 @@ from refimpl.collectives.schedule import Round
 
 
 class _Job:
-    """Ranks at their rounds. waiting[rank]: the transfers of its round that have not met their other end."""
+    """Ranks at their rounds. waiting[rank]: the transfers of its round that have no partner yet."""
 
     def __init__(self, programs, name):
         self.programs, self.name = programs, name
@@ -43,11 +43,11 @@ class _Job:
 
 
 def check_programs(programs: list[tuple[Round, ...]], name: str = "programs") -> None:
-    """Raise ScheduleError if ranks wait for ever, or a message is not of the chunks that its receiver expects. Local.
+    """Raise ScheduleError if ranks wait for ever, or if a message has other chunks than its receiver expects. Local.
 
     programs[r]: the rounds of rank r, as ``Schedule.programs`` gives them and as a rank runs them over MPI: it posts
     all receives and sends of a round, and waits for all. A send may wait until its receive is posted (MPI promises no
-    more), and messages of one pair of ranks meet in the order in which they were posted.
+    more), and messages between two ranks are matched in the order in which they were posted.
     """
     job = _Job(programs, name)
     while job.ready:

@@ -1,4 +1,4 @@
-"""Prove a schedule on symbols: every rank must end with every contribution exactly once (docs/design.md, I4)."""
+"""Prove a schedule with symbols: every rank must end with every contribution exactly once (docs/design.md, I4)."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,17 +11,18 @@ _PROOF = "_proof"  # no field: a copy with other rounds (dataclasses.replace) ha
 
 
 class ScheduleError(ValueError):
-    """A schedule does not compute the sum; the message names chunk, rank and round."""
+    """A schedule does not compute the sum. The message names chunk, rank and round."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved of a schedule. Numbers of chunks are out of ``chunks``, the whole vector.
+    """The proved properties of a schedule. The whole vector has ``chunks`` chunks.
 
-    canonical: every sum is a node of the microbatch tree.  rounds: how many exchange something.
-    chunks_sent, chunks_received, chunks_added: by each rank.  bound: the fewest chunks that the busiest rank can
-    send: 2 (N - 1) / N * C; (N - 1) / N * C for a half.  busiest_link: (source, destination, chunks) of the two ranks
-    with most between them, None if nothing is sent.  ports: the most messages a rank sends, or is sent, in a round.
+    canonical: whether every sum is a node of the microbatch tree.  rounds: those in which something is sent.
+    chunks_sent, chunks_received, chunks_added: by each rank.  bound: the fewest chunks that the busiest rank can send:
+    2 (N - 1) / N * C; for a half (N - 1) / N * C.  busiest_link: (source, destination, chunks) of the two ranks with
+    the most chunks between them; None if nothing is sent.  ports: the most messages that a rank sends or receives in a
+    round.
     depth: the most additions that a contribution passes through: the rounding error is at most gamma_depth Σ|x|.
     """
 
@@ -38,9 +39,9 @@ class Proof:
 
 
 class Expressions:
-    """Sums as numbers: equal numbers are equal expressions, where a + b is b + a but (a + b) + c is not a + (b + c).
+    """Sums as numbers. Equal numbers are equal expressions: a + b is b + a, but (a + b) + c is not a + (b + c).
 
-    ``contains[e]``: the contributions of expression e, as the bits of an integer; ``depth[e]``: its most additions.
+    ``contains[e]``: the contributions in expression e, as bits of an integer; ``depth[e]``: its most additions.
     """
 
     def __init__(self, contributions):
@@ -50,7 +51,7 @@ class Expressions:
         self.sums: dict[tuple[int, int], int] = {}
 
     def plus(self, left: int, right: int) -> int:
-        """Return the number of left + right; contributions of both are counted once (see ``common``)."""
+        """Return the number of left + right. A contribution in both is counted once (see ``common``)."""
         pair = (left, right) if left < right else (right, left)
         if pair not in self.sums:
             self.sums[pair] = len(self.contains)
@@ -59,7 +60,7 @@ class Expressions:
         return self.sums[pair]
 
     def common(self, left: int, right: int) -> str:
-        """Return the names of the contributions that both hold; "" if none."""
+        """Return the names of the contributions in both; "" if there are none."""
         both = self.contains[left] & self.contains[right]
         return self.named(both) if both else ""  # asked of every sum: names are looked up only for an error
 
@@ -132,7 +133,7 @@ class _Execution:
 
 
 def _named(node) -> str:
-    """Return a tree node in a complaint's words."""
+    """Return the name of a tree node for a message."""
     return f"microbatch {node.index}" if node.level == 0 else str(node)
 
 
@@ -146,12 +147,11 @@ def complaint(schedule: Schedule) -> str:
 
 
 def prove(schedule: Schedule) -> Proof:
-    """Return what holds of a schedule. Raises ScheduleError naming chunk, rank and round if it computes something else.
+    """Return the proof of a schedule. Raises ScheduleError, with chunk, rank and round, if it computes something else.
 
-    A reduce-scatter must leave the sum of each chunk with its owner, the other kinds with every rank; and where
-    nothing is summed no rank may be sent what it has. Local.
-    Rounds are taken one after the other; that ranks that run ahead never deadlock is for ``check_programs`` to say.
-    A schedule never changes: what was proved once is kept with it.
+    A reduce-scatter must end with the sum of each chunk on its owner, the other kinds with every sum on every rank. In
+    an allgather no rank may receive what it has. Local. The proof is stored in the schedule, which never changes.
+    Rounds are run one after the other here. ``check_programs`` checks that ranks which run ahead do not deadlock.
     """
     proof = schedule.__dict__.get(_PROOF)
     if proof is None:
@@ -184,7 +184,7 @@ def _prove(schedule) -> Proof:
 
 
 def _last_written(schedule, rank, chunk) -> str:
-    """Return since which round the chunk of the rank's slot 0 is what it is, for a complaint."""
+    """Return the round in which a chunk of a rank's slot 0 was last written, for a message."""
     written = []
     for number, step in enumerate(schedule.rounds):
         writes = [t for t in step.transfers if (t.destination, t.target) == (rank, 0)]

@@ -1,12 +1,12 @@
-"""A schedule: a collective algorithm written as data. Nothing in it sends a byte.
+"""A schedule: a collective algorithm written as data. Nothing here sends a byte.
 
-The vector is cut into C chunks. A rank holds it in numbered slots: at first slots 0, 1, ... are its own inputs (one
-for each node of the microbatch tree that covers its microbatches: mostly one); further slots are scratch. At the end
-slot 0 of every rank holds the sum. A round moves chunks between ranks, all at once, and then adds slots.
+The vector is cut into C chunks. A rank keeps vectors in numbered slots. At the start slots 0, 1, ... are its own inputs
+(one for each node of the microbatch tree that covers its microbatches: mostly one); further slots are scratch. At the
+end slot 0 of every rank has the sum. A round moves chunks between ranks, all at once, and then adds slots.
 
-Transfers and sums are tuples of integers: ``numpy.array(step.transfers)`` is a round as a table of columns, for readers
-that work on thousands of ranks. Algorithms are generators: such readers can take one round at a time from them, and
-need not hold a ``Schedule``, which keeps all of its rounds.
+Transfers and sums are tuples of integers, so ``numpy.array(step.transfers)`` is a round as a table of columns, for code
+that handles thousands of ranks. Algorithms are generators, so such code can take one round at a time, without a
+``Schedule``, which stores all of its rounds.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from refimpl.gradients import Node
 
 NCCL = "nccl"
-"""The name of a schedule that only says what is counted: NCCL's own allreduce runs in its place."""
+"""The name of a schedule that is only counted: NCCL's own allreduce runs instead."""
 
 KINDS = ("allreduce", "reduce-scatter", "allgather")
 """What an algorithm of ``make_schedule`` computes: the whole or a half."""
@@ -44,13 +44,13 @@ class Sum(NamedTuple):
 
 @dataclass(frozen=True)
 class Round:
-    """What happens between two moments: all transfers at once (they read what was there before), then sums in order."""
+    """A round: all transfers at once (they read the values from before the round), then sums in order."""
 
     transfers: tuple[Transfer, ...] = ()
     sums: tuple[Sum, ...] = ()
 
     def of(self, rank: int) -> "Round":
-        """Return the part in which ``rank`` takes part."""
+        """Return the part of the round that ``rank`` does."""
         return Round(
             tuple(t for t in self.transfers if rank in (t.source, t.destination)),
             tuple(s for s in self.sums if s.rank == rank),
@@ -59,10 +59,10 @@ class Round:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A named list of rounds. inputs[r]: the tree nodes that rank r holds at first, in slots 0, 1, ...
+    """A named list of rounds. inputs[r]: the tree nodes of rank r at the start, in slots 0, 1, ...
 
     kind: "allreduce"; "reduce-scatter", which ends with the sum of chunk c on rank owners[c] alone; or "allgather",
-    which begins with that, and has no inputs.
+    which begins with these, and has no inputs.
     """
 
     name: str
@@ -74,24 +74,24 @@ class Schedule:
 
     @property
     def ranks(self) -> int:
-        """How many ranks run it."""
+        """The number of ranks."""
         return len(self.inputs)
 
     @property
     def moves(self) -> bool:
-        """True if the collective adds nothing up, but takes what owners[c] begins with to other ranks."""
+        """Whether it is an allgather, which adds nothing up."""
         return self.kind == "allgather"
 
     def ends_with(self, rank: int, chunk: int) -> bool:
-        """Return whether the collective must leave a rank with a chunk, whole."""
+        """Return whether a rank must have the whole sum of a chunk at the end."""
         return self.kind != "reduce-scatter" or self.owners[chunk] == rank
 
     def bounds(self, elements: int) -> list[int]:
-        """Return where the chunks of a vector begin, as even as can be, and its end."""
+        """Return where the chunks of a vector begin, as evenly as possible, and its end."""
         return [c * elements // self.chunks for c in range(self.chunks + 1)]
 
     def elements_sent(self, elements: int) -> list[int]:
-        """Return for each rank how many elements of a vector of ``elements`` it sends in all."""
+        """Return (N,): how many elements each rank sends of a vector of ``elements``."""
         bounds, sent = self.bounds(elements), [0] * self.ranks
         for step in self.rounds:
             for t in step.transfers:
@@ -99,6 +99,6 @@ class Schedule:
         return sent
 
     def programs(self) -> list[tuple[Round, ...]]:
-        """Return what each rank does by itself: its part of each round in which it takes part."""
+        """Return the program of each rank: its part of each round in which it takes part."""
         parts = [[step.of(rank) for step in self.rounds] for rank in range(self.ranks)]
         return [tuple(p for p in own if p.transfers or p.sums) for own in parts]

@@ -1,4 +1,4 @@
-"""Sizes and times as people write them: 64 KiB, 16MiB, 50us."""
+"""Sizes and times in units: 64 KiB, 16MiB, 50us."""
 
 import math
 import re
@@ -8,9 +8,9 @@ SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def parse(text: str, units: dict, what: str) -> float:
-    """Return the number that a text like 16MiB or 50us names. what: for the complaint. Local.
+    """Return the number for a text such as 16MiB or 50us. what: its name for the error message. Local.
 
-    Raises ValueError, naming ``what`` and the units there are, for anything else.
+    Raises ValueError, with ``what`` and the known units, for any other text.
     """
     match = re.fullmatch(r"([0-9.]+(?:e-?[0-9]+)?)\s*([a-z]*)", text.strip().lower())
     try:
@@ -23,7 +23,7 @@ def parse(text: str, units: dict, what: str) -> float:
 
 
 def size_name(nbytes: int) -> str:
-    """Return a size as people write it: 64 KiB, 1 MiB, 2.5 GiB. Local; ``parse`` reads it."""
+    """Return a size as text with a unit: 64 KiB, 1 MiB, 2.5 GiB. Local; ``parse`` reads it."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if nbytes >= scale:
             return f"{nbytes / scale:.4g} {unit}"

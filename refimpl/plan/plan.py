@@ -61,8 +61,8 @@ class Plan:
     local_aggregation: whether the ranks of a machine merge their pulls and pushes.
     buckets: variables that are exchanged together, in the order in which their exchanges begin; all variables of a
     bucket have one strategy. Empty: one bucket for each strategy.
-    pull_rounds: the number of rounds in which a step's rows are pulled. A rank's i-th microbatch pulls in round min(i,
-    rounds - 1) the rows that no earlier round has pulled.
+    pull_rounds: in how many rounds a step's rows are pulled. A rank's i-th microbatch pulls the rows that are still
+    missing in round min(i, rounds - 1).
     mesh: (G, K): G groups of K ranks, each of which keeps a part of the variables with the strategy columns; (): no
     mesh.
     consistency: how old the values may be with which a worker computes, see ``refimpl.training.consistency``.

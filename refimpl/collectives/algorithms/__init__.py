@@ -1,1 +1,1 @@
-"""Allreduce algorithms, a generator of rounds each."""
+"""Allreduce algorithms: each is a generator of rounds."""

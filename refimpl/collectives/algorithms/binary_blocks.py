@@ -1,12 +1,12 @@
 """Binary blocks (Rabenseifner & Träff 2004): halving-doubling in blocks of 2**k ranks, then from small to large block.
 
-    N = 7 = 4 + 2 + 1:   |0 1 2 3|  |4 5|  |6|      each block halves, its members end with a segment of its sum
-                         |0 1 2 3| <------ |4 5| <- |6|      a smaller block's segments are split among the next one's
-                                                             members, which add them; and the same way back
+    N = 7 = 4 + 2 + 1:   |0 1 2 3|  |4 5|  |6|      in each block, members end with a segment of the block's sum
+                         |0 1 2 3| <------ |4 5| <- |6|      the segments of a block are split among the members of the
+                                                             next larger one, which add them; then back the same way
 
-2 ceil(log2 N) rounds for every N: a small block is done while the large ones still halve. A rank sends at most 2 n
-bytes, to as many ranks at once as the next block has for each of its own. Canonical for every N where each rank
-holds one node of one level: the tree adds up its incomplete right end from the right, too.
+It takes 2 ceil(log2 N) rounds for every N: a small block is done while the large ones still halve. A rank sends at most
+2 n bytes, to as many ranks at once as the next block has for each of its own. The order is reproducible for every N if
+each rank has one node of one level: the tree, too, adds up its incomplete right end from the right.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ def reduce_scatter(inputs):
     blocks = blocks_of(len(inputs))
     chunks, scratch = len(blocks[0]), [len(nodes) for nodes in inputs]
     yield from add_own("binary-blocks", inputs, chunks)
-    steps = defaultdict(list)  # round -> what the blocks do in it
+    steps = defaultdict(list)  # round -> the steps of the blocks in it
     ready = 0  # the round in which the sum of all smaller blocks can be sent on
     for block, smaller in zip(reversed(blocks), [None, *reversed(blocks)]):
         halvings = list(halving(block, scratch, chunks))
@@ -47,7 +47,7 @@ def reduce_scatter(inputs):
 
 
 def _take_in(small, large, scratch, chunks):
-    """Return the step in which the members of ``large`` are sent, and add, their segments of the sum of ``small``."""
+    """Return the step in which the members of ``large`` receive and add their segments of the sum of ``small``."""
     transfers = []
     for index, rank in enumerate(large):
         sender = small[index % len(small)]  # the first halvings of both blocks are the same: segments nest
@@ -57,5 +57,5 @@ def _take_in(small, large, scratch, chunks):
 
 
 def allgather(ranks):
-    """Yield the rounds backwards: from the large block to the small ones, then doubling in each."""
+    """Yield the rounds back: from the large block to the small ones, then doubling in each."""
     yield from mirror(reduce_scatter(one_node_each(ranks)))

@@ -1,9 +1,10 @@
-"""Binomial tree: reduce to rank 0, nearest first, and broadcast back the same way (Thakur et al. 2005).
+"""Binomial tree: reduce to rank 0, nearest ranks first, and broadcast back the same way (Thakur et al. 2005).
 
     round 0   0<-1  2<-3  4<-5  6          round 1   0<---2  4<---6        round 2   0<-------4
 
-2 ceil(log2 N) rounds; rank 0 is sent ceil(log2 N) n bytes. One half alone is a reduce, or a broadcast: rank 0 owns
-all. Canonical for every N where each rank holds one node of one level: r and r + 2**k are then siblings in round k.
+It takes 2 ceil(log2 N) rounds; rank 0 receives ceil(log2 N) n bytes. One half alone is a reduce, or a broadcast: rank 0
+owns all chunks. The order is reproducible for every N if each rank has one node of one level: r and r + 2**k are then
+siblings in round k.
 """
 
 from refimpl.collectives.algorithms.halves import add_own, mirror, one_node_each

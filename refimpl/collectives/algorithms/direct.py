@@ -1,10 +1,10 @@
-"""Direct allreduce: every rank owns one chunk, is sent all its parts, adds them up in tree order, sends the sum back.
+"""Direct allreduce: every rank owns one chunk, receives all its parts, adds them in tree order, and sends the sum back.
 
     rank 0 |a0 b0|      chunk a to rank 0        |A .|     everyone sends       |A B|
     rank 1 |a1 b1|  ->  chunk b to rank 1   ->   |. B|  -> its sum to all  ->   |A B|
 
-Two rounds. Bytes sent by a rank with one input: 2 (N - 1) / N * n, the lower bound. Canonical for every N: the owner
-of a chunk forms the nodes of the microbatch tree that the ranks did not form themselves.
+It takes two rounds. A rank with one input sends 2 (N - 1) / N * n bytes, the lower bound. The order is reproducible for
+every N: the owner of a chunk forms the nodes of the microbatch tree that the ranks did not form themselves.
 
 Source: reduce-scatter and allgather in one round each, as in Thakur, Rabenseifner, Gropp: Optimization of Collective
 Communication Operations in MPICH (2005): pairwise exchange, of all pairs at once.
@@ -33,6 +33,6 @@ def reduce_scatter(inputs):
 
 
 def allgather(ranks):
-    """Yield the round in which everyone sends its chunk to all."""
+    """Yield the round in which every rank sends its chunk to all."""
     yield Round(tuple(Transfer(owner, rank, owner, owner + 1)
                       for owner in range(ranks) for rank in range(ranks) if rank != owner))

@@ -1,15 +1,15 @@
 """Double binary tree (Sanders, Speck & Träff 2009): half of the vector over each of two trees.
 
-    first tree, N = 8:      0            The second is the first mirrored (N even: role N - 1 - r) or shifted by one
-                            |            (N odd: role r - 1), so that the leaves of one are inside the other: no
-                            4            rank but 0 (N odd) is inside both: each adds about n in all, not the 2 n
-                          /   \\          of an inner rank of one tree.
+    first tree, N = 8:      0            The second tree is the first one mirrored (N even: role N - 1 - r) or shifted
+                            |            by one (N odd: role r - 1). So the leaves of one are inner ranks of the other,
+                            4            and no rank but 0 (N odd) is an inner rank of both: each adds about n, not the
+                          /   \          2 n of an inner rank of one tree.
                         2       6
-                       / \\     / \\       Each rank takes in and sends out at most one message a round; between two
-                      1   3   5   7      children, the first that is ready goes first.
+                       / \     / \       In a round each rank receives and sends at most one message; of two children,
+                      1   3   5   7      the first that is ready sends first.
 
-About 4 log2(N) rounds without pipelining. A parent adds its children to its own one after the other: deterministic,
-not the microbatch tree. Not canonical from N = 3 on.
+It takes about 4 log2(N) rounds without pipelining. A parent adds its children to its own, one after the other: this
+order is fixed, but from N = 3 on it is not the reproducible one.
 """
 
 from refimpl.collectives.algorithms.halves import add_own, mirror, one_node_each
@@ -17,7 +17,7 @@ from refimpl.collectives.schedule import Round, Sum, Transfer
 
 
 def parents_in_trees(ranks: int) -> list[dict[int, int]]:
-    """Return rank -> parent for both trees; roots have none. Local."""
+    """Return rank -> parent for both trees; roots have no entry. Local."""
     def parent(role):
         low = role & -role
         above = role ^ low | low << 1

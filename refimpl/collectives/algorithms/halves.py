@@ -1,18 +1,18 @@
-"""What algorithms are put together from: sums on the ranks first, a half, and the same half backwards."""
+"""Building blocks of algorithms: a rank's own sums, one half of an allreduce, and the same half backwards."""
 
 from refimpl.collectives.schedule import Round, Sum, Transfer
 from refimpl.gradients import Node, TreeSum, fold
 
 
 def one_node_each(ranks: int):
-    """Return inputs with which each rank holds one microbatch. Local."""
+    """Return inputs with one microbatch on each rank. Local."""
     return tuple((Node(0, rank),) for rank in range(ranks))
 
 
 def sums_of(rank: int, parts, start: int, stop: int) -> list[Sum]:
-    """Return the sums that add up slots of a rank in tree order, the last into the lowest slot. Local.
+    """Return the sums that add up a rank's slots in tree order; the last one goes to the lowest slot. Local.
 
-    parts: (node, slot); those that form no node together are added up from the right, as the tree does.
+    parts: (node, slot). Parts that form no node together are added up from the right, as in the tree.
     """
     sums = []
     fold(parts, _adder(sums, rank, start, stop))
@@ -20,7 +20,7 @@ def sums_of(rank: int, parts, start: int, stop: int) -> list[Sum]:
 
 
 def joins_of(rank: int, parts, start: int, stop: int):
-    """Return (sums, parts left): as ``sums_of``, but what forms no node together stays apart. Local."""
+    """Return (sums, parts left) as ``sums_of``, but parts that form no node together are not added. Local."""
     sums = []
     left = TreeSum.of(parts, _adder(sums, rank, start, stop)).parts
     return sums, left
@@ -46,17 +46,17 @@ def add_own(name: str, inputs, chunks: int):
 
 
 def mirror(rounds):
-    """Yield the rounds that give back what ``rounds`` brought together: last first, each transfer the other way round.
+    """Yield the rounds of an allgather from those of a reduce-scatter: last round first, each transfer reversed.
 
-    In a reduce-scatter a rank passes each chunk on once, when all it waits for has come in: so, backwards, each chunk
-    reaches every rank that had a share in it, over the same links and in as many rounds.
+    In a reduce-scatter a rank passes each chunk on once, when it has received everything for it. So, reversed, each
+    chunk reaches every rank that has contributed to it, over the same links and in equally many rounds.
     """
     for step in reversed([step for step in rounds if step.transfers]):
         yield Round(tuple(Transfer(t.destination, t.source, t.start, t.stop) for t in step.transfers))
 
 
 def allreduce_of(reduce_scatter, allgather):
-    """Return the generator of an allreduce: first the one half, then the other."""
+    """Return the generator of an allreduce that consists of these halves."""
     def allreduce(inputs, **topology):
         owners = yield from reduce_scatter(inputs, **topology)
         yield from allgather(len(inputs), **topology)
@@ -66,7 +66,7 @@ def allreduce_of(reduce_scatter, allgather):
 
 
 def collect(generator):
-    """Return (rounds, owners): all that an algorithm yields, and what it returns. Local."""
+    """Return (rounds, owners): everything that an algorithm yields, and what it returns. Local."""
     owners = []
 
     def rounds():

@@ -1,14 +1,14 @@
 """Recursive halving-doubling (Rabenseifner 2004), nearest partners first, for a power of two of ranks.
 
-Halving: in round k the ranks r and r XOR 2**k share a segment; each keeps one half, sends the other, adds.
-Doubling: the same partners in reverse order give the finished halves back.
+Halving: in round k the ranks r and r XOR 2**k share a segment; each keeps one half, sends the other, and adds.
+Doubling: the same partners in reverse order send the finished halves back.
 
     r0 r1 r2 r3     r0 r1 r2 r3          r0 = (0+1) + (2+3) in chunk 0, r1 in chunk 2, ...
-     \\_/   \\_/       \\__ __/
-                        \\_X_\\          2 log2(N) rounds, 2 (N - 1) / N * n bytes sent by each rank: the lower bound.
+     \_/   \_/       \__ __/
+                        \_X_\          2 log2(N) rounds, 2 (N - 1) / N * n bytes sent by each rank: the lower bound.
 
-Nearest first, so that the sum of 2**k neighbouring ranks is formed in round k: exactly the microbatch tree, where
-each rank holds one node of one level. (For other numbers of ranks: rabenseifner.py, binary_blocks.py.)
+Because nearest ranks come first, round k forms the sums of 2**k neighbouring ranks. These are nodes of the microbatch
+tree if each rank has one node of one level. (For other numbers of ranks: rabenseifner.py, binary_blocks.py.)
 """
 
 from refimpl.collectives.algorithms.halves import mirror, one_node_each
@@ -25,7 +25,7 @@ def segment(index: int, halvings: int, chunks: int) -> tuple[int, int]:
 
 
 def halving(members, scratch, chunks: int):
-    """Yield the halving rounds of a block: ``members`` are a power of two of ranks, ``scratch[rank]`` a free slot."""
+    """Yield the halving rounds of a block. members: a power of two of ranks.  scratch[rank]: a free slot."""
     for k in range(len(members).bit_length() - 1):
         kept = [segment(index, k + 1, chunks) for index in range(len(members))]
         partner = [members[index ^ 1 << k] for index in range(len(members))]
@@ -37,14 +37,14 @@ def halving(members, scratch, chunks: int):
 
 
 def owners_of(members) -> tuple[int, ...]:
-    """Return for each chunk the rank that keeps it, after a block has halved a vector of one chunk a member. Local."""
+    """Return the rank that keeps each chunk after a block has halved a vector with one chunk for each member. Local."""
     halvings = len(members).bit_length() - 1
     left_with = {segment(index, halvings, len(members))[0]: rank for index, rank in enumerate(members)}
     return tuple(left_with[chunk] for chunk in range(len(members)))
 
 
 def reduce_scatter(inputs):
-    """Yield the rounds; return the owners. inputs[r]: the one node of rank r. Raises ValueError if not canonical."""
+    """Yield the rounds; return the owners. inputs[r]: the one node of rank r. Raises ValueError for other inputs."""
     ranks = len(inputs)
     levels = {node.level for nodes in inputs for node in nodes}
     if ranks & (ranks - 1) or len(levels) != 1 or any(len(nodes) != 1 for nodes in inputs):

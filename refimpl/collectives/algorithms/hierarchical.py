@@ -1,18 +1,18 @@
-"""Hierarchical allreduce: within each machine, across machines, within (Horovod's and NCCL's two levels).
+"""Hierarchical allreduce: within each machine, across machines, within (the two levels of Horovod and NCCL).
 
-    machine A: 0 1 2        each machine has L lanes, L the size of the smallest. The lane's rank is sent its share
-               | | |        of the vector within the machine (1/L of it), and joins what forms nodes of the microbatch
-    machine B: 3 4 5        tree; then the ranks of one lane do so across the M machines (1/M of that): rank 3 owns
-          lane 0 1 2        chunk L0M1. And back.
+    machine A: 0 1 2        Each machine has L lanes, L the size of the smallest one. Within a machine, a lane's rank
+               | | |        receives its share (1/L) of all vectors, and adds what forms nodes of the microbatch tree.
+    machine B: 3 4 5        Then the ranks of a lane do the same over the M machines (1/M of the share): rank 3 owns
+          lane 0 1 2        chunk L0M1. Then back.
 
-Always 4 rounds, some of them empty: 0 within, reduce; 1 across, reduce; 2 across, gather; 3 within, gather. Chunk
-lane * M + machine belongs to the lane's rank of that machine. Ranks beyond the L lowest of a machine own nothing.
+There are always 4 rounds, some of them empty: 0 within, reduce; 1 across, reduce; 2 across, gather; 3 within, gather.
+Chunk lane * M + machine belongs to the lane's rank of that machine. Ranks of a machine beyond the L lowest own nothing.
 
-Canonical for every number of ranks, microbatches and machines: the leaves of machine m are covered by c_m nodes, which
-stay apart until the owner of a chunk has those of all machines, and adds them up in tree order. So (c_m + 1)
-(M - 1) / M * n bytes leave machine m, shared by its lanes: 2 (M - 1) / M * n, the lower bound for M machines, where its
-microbatches form one node, and two or three times as much as a rule where they do not. Machines of consecutive ranks
-have the fewest nodes.
+The order is reproducible for every number of ranks, microbatches and machines. The microbatches of machine m are
+covered by c_m nodes, which are kept apart until the owner of a chunk has those of all machines, and adds them in tree
+order. So (c_m + 1) (M - 1) / M * n bytes leave machine m, shared by its lanes. If its microbatches form one node, this
+is 2 (M - 1) / M * n, the lower bound for M machines; otherwise usually two or three times as much. Machines of
+consecutive ranks have the fewest nodes.
 """
 
 from refimpl.collectives.algorithms.halves import joins_of, sums_of
@@ -20,9 +20,7 @@ from refimpl.collectives.schedule import Round, Transfer
 
 
 def checked_machines(machines, ranks):
-    """Return the machines in order, each one's ranks too. Raises ValueError for none, or no partition of the ranks.
-    Local.
-    """
+    """Return the machines in order, and their ranks. Raises ValueError unless they are a partition of the ranks."""
     if machines is None:
         raise ValueError("hierarchical must be told which ranks share a machine: machines=comm.machines, or "
                          "in_blocks(ranks, each); on the command line --machines SIZE ...")
@@ -33,7 +31,7 @@ def checked_machines(machines, ranks):
 
 
 def _bring(owner, start, stop, held, free):
-    """Return (transfers, parts): ``owner`` is sent chunks [start, stop) of what others hold, into slots from ``free``.
+    """Return (transfers, parts): ``owner`` receives chunks [start, stop) of what others have, in slots from ``free``.
 
     held: (node, rank, slot).  parts: (node, slot of the owner) in leaf order.
     """
@@ -47,7 +45,7 @@ def _bring(owner, start, stop, held, free):
 
 
 def within(inputs, machines, lanes: int, width: int):
-    """Return (round, held): held[lane] lists the (node, rank, slot) that the lane's ranks are left with. Local.
+    """Return (round, held): held[lane] lists the (node, rank, slot) on the lane's ranks after the round. Local.
 
     width: chunks of a lane.
     """
@@ -64,7 +62,7 @@ def within(inputs, machines, lanes: int, width: int):
 
 
 def _across(machines, held):
-    """Return the round in which each chunk's owner is sent the nodes of its lane in all machines and adds them up."""
+    """Return the round in which each chunk's owner receives its lane's nodes from all machines and adds them up."""
     many, transfers, sums = len(machines), [], []
     for lane, nodes in enumerate(held):
         for chunk, machine in enumerate(machines, lane * many):
@@ -78,7 +76,7 @@ def _across(machines, held):
 def reduce_scatter(inputs, machines=None):
     """Yield the two rounds; return the owners. inputs[r]: tree nodes of rank r, none if it has no microbatch.
 
-    machines: the ranks of each machine. Raises ValueError if they are not given, or are no partition of the ranks.
+    machines: the ranks of each machine. Raises ValueError unless they are a partition of the ranks.
     """
     machines = checked_machines(machines, len(inputs))
     lanes = min(map(len, machines))
@@ -89,7 +87,7 @@ def reduce_scatter(inputs, machines=None):
 
 
 def allgather(ranks, machines=None):
-    """Yield the two rounds: owners tell their lane in the other machines, lanes tell their machine."""
+    """Yield the two rounds: owners send to their lane on the other machines, lanes send within their machine."""
     machines = checked_machines(machines, ranks)
     lanes, many = min(map(len, machines)), len(machines)
     yield Round(tuple(Transfer(machine[lane], other[lane], chunk, chunk + 1)

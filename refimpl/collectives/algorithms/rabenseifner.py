@@ -1,12 +1,12 @@
-"""Recursive halving-doubling for any number of ranks (Rabenseifner 2004): the surplus is folded into its neighbours.
+"""Recursive halving-doubling for any number of ranks (Rabenseifner 2004): surplus ranks are folded into neighbours.
 
-    N = 6 = 4 + 2:  0 1   2 3   4   5      0 and 1 exchange halves of the vector and add, then 1 gives its half to 0;
-                    0     2     4   5      so do 2 and 3; the four that are left halve and double, then 0 and 2 pass
-                                           the whole sum on.
+    N = 6 = 4 + 2:  0 1   2 3   4   5      0 and 1 exchange halves of the vector and add, then 1 sends its half to 0;
+                    0     2     4   5      2 and 3 do the same. The four that remain halve and double. Then 0 and 2
+                                           send the whole sum to 1 and 3.
 
-2 floor(log2 N) + 3 rounds where N is no power of two. The folded ranks send n bytes; the others send
-2 (C - 1) / C * n, C the power of two below N, and those with a folded partner 3 n / 2 more. Canonical for
-N = 2**a - 2**b (3, 6, 7, 12, ...; not 5), where the folded pairs and the ranks left over are nodes of the tree.
+It takes 2 floor(log2 N) + 3 rounds if N is no power of two. Let C be the power of two below N. The folded ranks send n
+bytes, the others 2 (C - 1) / C * n, and those with a folded partner 3 n / 2 more. The order is reproducible for N =
+2**a - 2**b (3, 6, 7, 12, ...; not 5), where the folded pairs and the other ranks are nodes of the tree.
 """
 
 from refimpl.collectives.algorithms.halves import add_own, mirror
@@ -15,7 +15,7 @@ from refimpl.collectives.schedule import Round, Sum, Transfer
 
 
 def folding(ranks: int):
-    """Return (pairs of ranks that become one, the ranks that go on: a power of two of them). Local."""
+    """Return (pairs of ranks that become one, the ranks that continue: a power of two of them). Local."""
     surplus = ranks - (1 << ranks.bit_length() - 1)
     pairs = [(rank, rank + 1) for rank in range(0, 2 * surplus, 2)]
     return pairs, [keeper for keeper, _ in pairs] + list(range(2 * surplus, ranks))
@@ -34,7 +34,7 @@ def _fold(pairs, scratch, chunks):
 
 
 def reduce_scatter(inputs):
-    """Yield the rounds; return the owners. inputs[r]: tree nodes of rank r; several are first added up."""
+    """Yield the rounds; return the owners. inputs[r]: tree nodes of rank r; several are added up first."""
     pairs, members = folding(len(inputs))
     scratch = [len(nodes) for nodes in inputs]
     yield from add_own("rabenseifner", inputs, len(members))
@@ -44,7 +44,7 @@ def reduce_scatter(inputs):
 
 
 def allgather(ranks):
-    """Yield the doubling rounds, and the round in which the folded ranks receive the sum."""
+    """Yield the doubling rounds, and the round in which folded ranks receive the sum."""
     pairs, members = folding(ranks)
     yield from mirror(halving(members, [1] * ranks, len(members)))
     if pairs:

@@ -1,12 +1,12 @@
 """Recursive doubling: in round k the ranks r and r XOR 2**k exchange all they have, and both add (Thakur et al. 2005).
 
     r0 r1 r2 r3      0+1 0+1 2+3 2+3      every rank has the sum of all
-     \\X/   \\X/       \\__X___X__/
+     \X/   \X/       \__X___X__/
 
 It takes log2(N) rounds, the fewest, and each rank sends log2(N) * n bytes. So it suits short vectors. If N is no power
 of two, the surplus ranks first send their vector to a neighbour, and receive the sum at the end: 2 rounds more. Both
-partners add the same two numbers, so all ranks get the same bits. It is canonical for a power of two, and where the
-folded pairs are the tree's nodes (see rabenseifner.py). The vector is one chunk; no rank owns a part of it.
+partners add the same two numbers, so all ranks get the same bits. The order is reproducible for a power of two, and if
+the folded pairs are nodes of the tree (see rabenseifner.py). The vector is one chunk; no rank owns a part of it.
 """
 
 from refimpl.collectives.algorithms.halves import add_own

@@ -1,18 +1,18 @@
 """Ring allreduce (Patarasuk & Yuan 2009): N - 1 steps of reduce-scatter, N - 1 of allgather, to the right neighbour.
 
     step 0: rank r sends chunk r     r -> r+1, which adds it to its own
-    step 1: rank r sends chunk r-1   (the sum of two ranks by now)
-    ...                              after N - 1 steps rank r has the whole sum of chunk r+1, and passes it on
+    step 1: rank r sends chunk r-1   (now the sum of two ranks)
+    ...                              after N - 1 steps rank r has the whole sum of chunk r+1, and sends it on
 
-2 (N - 1) rounds, 2 (N - 1) / N * n bytes sent by each rank: the lower bound, with one partner only. Each chunk is
-added up along the ring from another starting rank: deterministic, but not the microbatch tree. Not canonical.
+There are 2 (N - 1) rounds. Each rank sends 2 (N - 1) / N * n bytes, the lower bound, to one partner. The sum of each
+chunk begins at another rank, so the order is fixed, but not the reproducible one.
 """
 
 from refimpl.collectives.schedule import Round, Sum, Transfer
 
 
 def reduce_scatter(inputs):
-    """Yield the rounds; return the owners. inputs[r]: tree nodes of rank r; several are first added up."""
+    """Yield the rounds; return the owners. inputs[r]: tree nodes of rank r; several are added up first."""
     ranks = len(inputs)
     if not all(inputs):
         raise ValueError("ring needs at least one microbatch on every rank; direct does not (--allreduce direct)")
@@ -31,7 +31,7 @@ def reduce_scatter(inputs):
 
 
 def allgather(ranks):
-    """Yield the rounds in which whole sums go round: rank r begins with chunk r + 1."""
+    """Yield the rounds in which whole sums go around the ring: rank r begins with chunk r + 1."""
     for step in range(ranks - 1):
         chunk = [(rank + 1 - step) % ranks for rank in range(ranks)]
         yield Round(tuple(Transfer(r, (r + 1) % ranks, chunk[r], chunk[r] + 1) for r in range(ranks)))

@@ -1,11 +1,11 @@
-"""Trees for the links that are there: how fast a network can sum or share at all, and the trees that do.
+"""Trees for the existing links: how fast a network can sum or share data, and the trees that reach this rate.
 
-    graph      a network as data: ranks, switches, directed links and their rates      named     well-known ones
-    flow       largest flow and smallest cut                                           optimum   the rate, its proof
-    switches   links through a switch become links between ranks                        grow      spanning trees
-    allreduce  how sum and answer divide the links                                      programme its linear programme
-    canonical  the same for sums in the order of the microbatch tree
-    pack       all of it, in one call                                                  schedule  a packing as rounds
+    graph      a network as data: ranks, switches, links and their rates       named      well-known networks
+    flow       largest flow and smallest cut                                   optimum    the best rate, its proof
+    switches   replaces links through a switch by links between ranks          grow       spanning trees
+    allreduce  how sum and answer divide the links                             programme  a linear programme
+    canonical  the same for sums in the reproducible order                     pack       all of this in one call
+    schedule   a packing as rounds
 """
 
 from refimpl.handed_on import handed_on

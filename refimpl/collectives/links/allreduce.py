@@ -1,12 +1,12 @@
-"""The fastest allreduce: every part of the vector is added up along one tree and handed out along another.
+"""The fastest allreduce: every part of the vector is added up along one tree, and the sum is sent along another.
 
-Where links carry as much both ways and there are no switches, one tree does both. By Tutte and Nash-Williams the best
-rate is then
+If links have equal rates in both directions and there are no switches, one tree does both. By Tutte and Nash-Williams
+the best rate is then
 
     min over partitions of the ranks of   (rate of the links between the parts) / (parts - 1)
 
-since each spanning tree has at least parts - 1 links between them. Otherwise each link's rate is divided between sum
-and answer, and so are the roots, as is best; a linear programme's prices prove the rate.
+because each spanning tree has at least parts - 1 links between them. Otherwise a linear programme divides each link's
+rate, and the roots, between sum and answer. Its dual prices prove the rate.
 """
 
 from bisect import bisect_left
@@ -20,10 +20,10 @@ from refimpl.collectives.links.programme import Programme
 
 
 class Halves:
-    """How an allreduce divides the links. All numbers are whole: rates times ``scale``.
+    """How an allreduce divides the links. All numbers are integers: rates times ``scale``.
 
-    rate: the best.  proof: why, in words.  roots: rank -> trees.  outward, inward: capacities for answer and sum; None:
-    the sum takes the answer's trees backwards.
+    rate: the best.  proof: the reason, as text.  roots: rank -> trees.  outward, inward: capacities for the answer and
+    the sum; inward None: the sum uses the answer's trees backwards.
     """
 
     def __init__(self, rate, proof, scale, roots, outward, inward):
@@ -32,9 +32,9 @@ class Halves:
 
 
 def halves(links: Links, trees: int | None = None) -> Halves:
-    """Return the best division; if ``trees`` is given, with at most that many trees, all of one weight. Local.
+    """Return the best division. trees: the most trees, all of equal weight; None: any. Local.
 
-    Raises ArithmeticError where the solver's numbers prove nothing.
+    Raises ArithmeticError if the solver's result is no proof.
     """
     best = _one_tree_for_both(links) if links.symmetric and not links.switches else _divided(links)
     if trees is None or trees >= sum(best.roots.values()):
@@ -44,7 +44,7 @@ def halves(links: Links, trees: int | None = None) -> Halves:
 
 
 def _so_many_trees(links, best, trees):
-    """Find the smallest scale with which this many trees fit: into the links' rates times the scale, rounded down."""
+    """Find the smallest scale with which this many trees fit into the links' rates times the scale, rounded down."""
     least = trees / best.rate
 
     def found(scale):
@@ -67,7 +67,7 @@ def _so_many_trees(links, best, trees):
 
 
 def _part(whole, kind) -> dict:
-    """Return the values above 0 of one kind of variable, by what follows the kind in their names."""
+    """Return the values above 0 of the variables of one kind, by the rest of their names."""
     return {name[1:]: amount for name, amount in whole.items() if name[0] == kind and amount}
 
 
@@ -92,7 +92,7 @@ def _one_tree_for_both(links):
 def _oriented(ranks, rates, amount=None):
     """Return the programme whose variables "way" divide each link between its two directions.
 
-    amount: what must flow from rank 0 to each other; None: as much as can, the variable "rate".
+    amount: the flow from rank 0 to each other rank; None: the largest possible, the variable "rate".
     """
     programme = Programme(["rate"])
     for (a, b), rate in rates.items():
@@ -106,7 +106,7 @@ def _oriented(ranks, rates, amount=None):
 
 
 def _partition(links) -> dict[int, int]:
-    """Return rank -> part, of a partition that no packing of trees can beat: joined by links that have no price."""
+    """Return rank -> part, for a partition that proves the rate: parts are joined by links with the price 0."""
     programme = _oriented(links.ranks, links.rates)
     prices = programme.solve()[2]
     parts = {rank: rank for rank in range(links.ranks)}

@@ -1,12 +1,12 @@
-"""The fastest allreduce whose every sum is a node of the microbatch tree: its bits are those of any canonical schedule.
+"""The fastest allreduce whose sums are all nodes of the microbatch tree, so that its order is the reproducible one.
 
-Each node of the tree above the ranks' inputs is formed of its two children, at any rank to which both are sent:
+Each node of the tree above the ranks' inputs is added up from its two children, on any rank that receives both:
 
-    an item, part of the tree's node B, at each node of the network:  formed + comes in = goes out + used to form B
-    each link:                                                       Σ of the items, and the answer, fit into its rate
+    an item, part of the tree's node B, at a network node:  formed + received = sent + used to form B
+    each link:                                              the items and the answer fit into its rate
 
-A linear programme says how much of each node is formed where, and which way its parts go; its prices prove that no
-canonical schedule is faster. The answer is handed out along trees, as ever.
+A linear programme decides how much of each tree node is formed where, and on which ways its parts travel. Its dual
+prices prove that no schedule of this kind is faster. The answer is sent along trees.
 """
 
 from collections import Counter
@@ -21,12 +21,12 @@ from refimpl.collectives.links.programme import Programme
 from refimpl.gradients import fold
 
 Ways = dict[int, tuple[int, ...]]
-"""Item -> the nodes of its way from where it is formed to where it is used; of the root: its place alone."""
+"""Item -> the nodes of its way from where it is formed to where it is used; for the root: its place alone."""
 
 
 @dataclass(frozen=True)
 class Items:
-    """What travels: item i < len(leaves) is the input (rank, slot) leaves[i], the others are sums of two items.
+    """The items: item i < len(leaves) is the input (rank, slot) leaves[i], the others are sums of two items.
 
     parts: sum -> (left, right).  into: item -> the sum that it is part of.  root: the whole sum.
     """
@@ -38,7 +38,7 @@ class Items:
 
 
 def items_of(inputs) -> Items:
-    """Return the items above the inputs, which are those of ``Schedule``. Local."""
+    """Return the items above the inputs of a ``Schedule``. Local."""
     leaves = [(rank, slot) for rank, nodes in enumerate(inputs) for slot in range(len(nodes))]
     parts: dict[int, tuple[int, int]] = {}
 
@@ -53,10 +53,10 @@ def items_of(inputs) -> Items:
 
 @dataclass(frozen=True)
 class CanonicalHalves:
-    """How a canonical allreduce divides the links. All numbers are whole: rates times ``scale``.
+    """How such an allreduce divides the links. All numbers are integers: rates times ``scale``.
 
-    rate: the best.  proof: why, in words.  roots: rank -> how much of the answer begins there.  outward: capacities of
-    the answer.  ways: (amount, the ways of all items), which add up to the rate.
+    rate: the best.  proof: the reason, as text.  roots: rank -> the amount of the answer that begins there.
+    outward: capacities of the answer.  ways: (amount, the ways of all items); the amounts add up to the rate.
     """
 
     items: Items
@@ -69,7 +69,7 @@ class CanonicalHalves:
 
 
 def canonical_halves(links: Links, inputs) -> CanonicalHalves:
-    """Return the best division for these inputs. Local. Raises ArithmeticError where the solver proves nothing."""
+    """Return the best division for these inputs. Local. Raises ArithmeticError if the solver's result is no proof."""
     items = items_of(inputs)
     values, rate, prices = _programme(links, items).solve()
     scale, whole = _few_ways(links, items, rate) or _all_ways(values)
@@ -85,15 +85,15 @@ def canonical_halves(links: Links, inputs) -> CanonicalHalves:
 
 
 def _all_ways(values):
-    """Return (scale, values times it), which are whole, without zeros."""
+    """Return (scale, scale * values), which are integers, without zeros."""
     scale = lcm(*(value.denominator for value in values.values()))
     return scale, {name: int(value * scale) for name, value in values.items() if value}
 
 
 def _few_ways(links, items, rate):
-    """Return (scale, values times it) with the least scale of a few at which they can be whole; else None.
+    """Return (scale, scale * values) with the least scale of a few for which they can be integers; else None.
 
-    A small scale has few chunks on few ways. Where many cross each other at the cards each is slowed down by the rest.
+    A small scale gives few chunks on few ways. Many ways that cross at a card slow each other down.
     """
     least = lcm(rate.denominator, *(most.denominator for most in links.rates.values()))
     for scale in range(least, 5 * least, least):
@@ -106,7 +106,7 @@ def _few_ways(links, items, rate):
 
 
 def _programme(links, items, scale=1):
-    """Return the programme of the largest rate, all rates times ``scale``."""
+    """Return the programme for the largest rate, with all rates multiplied by ``scale``."""
     ranks = range(links.ranks)
     roots = [("formed", items.root, rank) for rank in ranks]
     programme = Programme(roots)
@@ -128,7 +128,7 @@ def _programme(links, items, scale=1):
 
 
 def _pieces(items, item, whole, total):
-    """Return rank where an item is used -> [(amount, its way there)]."""
+    """Return rank where an item is used -> [(amount, its way to this rank)]."""
     goes = {name[2:]: amount for name, amount in whole.items() if name[:2] == ("goes", item)}
     if item in items.parts:
         formed = {name[2]: amount for name, amount in whole.items() if name[:2] == ("formed", item)}
@@ -136,7 +136,7 @@ def _pieces(items, item, whole, total):
         formed = {items.leaves[item][0]: total}
     used = {name[2]: amount for name, amount in whole.items() if name[:2] == ("formed", items.into[item])}
     pieces: dict[int, list] = {}
-    for place in used:  # what need not travel
+    for place in used:  # the amount that is used where it is formed
         stays = min(formed.get(place, 0), used[place])
         if stays:
             _found(pieces, formed, used, goes, stays, (place,))
@@ -156,7 +156,7 @@ def _found(pieces, formed, used, goes, amount, way):
 
 
 def _way(start, goes, used) -> tuple[int, ...]:
-    """Return the shortest way from a rank, over links on which something goes, to where something is used."""
+    """Return the shortest way from a rank, over links that carry something, to where something is used."""
     came, todo = {start: None}, [start]
     for node in todo:
         if used.get(node):
@@ -171,6 +171,6 @@ def _way(start, goes, used) -> tuple[int, ...]:
 
 
 def _extended(amount, so_far, item, pieces):
-    """Yield (amount, ways) with the ways of one more item, taken from its pieces."""
+    """Yield (amount, ways), where ways has one more item, from its pieces."""
     for used, way in taken(pieces, amount):
         yield used, {**so_far, item: way}

@@ -1,16 +1,16 @@
-"""Draw a packing: the network's links, how full they are, and the trees."""
+"""Draw a packing: the network's links, their load, and the trees."""
 
 from math import cos, pi, sin
 from pathlib import Path
 
 TREES = 12
-"""Trees that are drawn at most, each in a panel of its own beside the links."""
+"""The most trees that are drawn, each in its own panel."""
 
 
 def draw_packing(packing, path) -> Path:
     """Draw the links (width: rate, colour: load) and the first trees into a file (.png, .svg, .pdf). Local.
 
-    Raises ValueError for another kind of file, OSError where it cannot be written.
+    Raises ValueError for another kind of file, OSError if it cannot be written.
     """
     packing_figure(packing).savefig(path)
     return Path(path)
@@ -45,7 +45,7 @@ def packing_figure(packing, most_trees: int = TREES):
 
 
 def _places(links) -> dict[int, tuple[float, float]]:
-    """Return where nodes stand: ranks on a circle, switches within."""
+    """Return the positions of nodes: ranks on a circle, switches inside."""
     def circle(number, count, radius):
         angle = pi / 2 - 2 * pi * number / count
         return radius * cos(angle), radius * sin(angle)

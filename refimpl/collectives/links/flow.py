@@ -1,4 +1,4 @@
-"""The largest flow between two nodes, the cut that proves it (by SciPy, on whole rates), and how flows are cut up."""
+"""The largest flow between two nodes, the cut that proves it (SciPy, integer rates), and how to divide flows."""
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -8,7 +8,7 @@ MOST = 2**31 - 1  # SciPy counts in 32 bits
 
 
 def taken(pieces: list, amount):
-    """Take an amount from the end of a list of (amount, what it is of); yield the parts, which add up to it. Local."""
+    """Take an amount from the end of a list of (amount, content); yield the parts, which add up to it. Local."""
     while amount:
         most, what = pieces.pop()
         used = min(most, amount)
@@ -18,14 +18,14 @@ def taken(pieces: list, amount):
 
 
 class Capacities:
-    """Links with whole rates that can be added to. unlimited: stands for a link without a limit."""
+    """Links with integer rates, to which links can be added. unlimited: stands for a link without a limit."""
 
     def __init__(self, nodes: int, rates: dict[tuple[int, int], int]):
         self.nodes, self.rates = nodes, rates
         self.unlimited = sum(rates.values()) + 1
 
     def with_links(self, nodes: int, more: dict[tuple[int, int], int]) -> "Capacities":
-        """Return the network with ``nodes`` nodes and more links; None as rate: without a limit."""
+        """Return the network with ``nodes`` nodes and more links. A rate None means no limit."""
         rates = dict(self.rates)
         limit = self.unlimited + sum(rate for rate in more.values() if rate is not None)
         for link, rate in more.items():

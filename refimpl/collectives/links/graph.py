@@ -1,4 +1,4 @@
-"""A network as data: ranks and switches, and what each directed link carries."""
+"""A network as data: ranks, switches, and the rate of each directed link."""
 
 import json
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Links:
-    """Nodes 0 to ranks - 1 are ranks, those after them switches. rates: (from, to) -> what the link carries at most.
+    """Nodes 0 to ranks - 1 are ranks, the others switches. rates: (from, to) -> the largest rate of the link.
 
-    Raises ValueError for a rate of 0 or less, a node or a rank that there is not, links in and out of a switch that
-    carry different sums, and ranks that cannot reach each other.
+    Raises ValueError for a rate of 0 or less, an unknown node, a switch whose links in and out have different sums, and
+    ranks that cannot reach each other.
     """
 
     name: str
@@ -42,21 +42,21 @@ class Links:
 
     @cached_property
     def symmetric(self) -> bool:
-        """Whether each link carries as much one way as the other."""
+        """Whether each link has the same rate in both directions."""
         return all(self.rates.get((b, a)) == rate for (a, b), rate in self.rates.items())
 
     def into(self, nodes: set[int]) -> Fraction:
-        """Return what the links into a set of nodes carry together."""
+        """Return the sum of the rates of all links into a set of nodes."""
         return sum((rate for (a, b), rate in self.rates.items() if b in nodes and a not in nodes), Fraction(0))
 
     def out_of(self, nodes: set[int]) -> Fraction:
-        """Return what the links out of a set of nodes carry together."""
+        """Return the sum of the rates of all links out of a set of nodes."""
         return sum((rate for (a, b), rate in self.rates.items() if a in nodes and b not in nodes), Fraction(0))
 
     def only(self, chosen: list[int]) -> "Links":
-        """Return the network between some ranks, an allocation: rank i of it is chosen[i]. All switches stay.
+        """Return the network of some ranks: its rank i is chosen[i]. All switches stay.
 
-        Raises ValueError for ranks that there are not, that come twice, or that are not connected.
+        Raises ValueError for unknown or repeated ranks, or if they are not connected.
         """
         if len({*chosen}) < len(chosen) or not {*chosen} <= {*range(self.ranks)}:
             raise ValueError(f"{self.name} has ranks 0 to {self.ranks - 1}; choose some of them, each once")
@@ -77,8 +77,8 @@ class Links:
 def read_links(path) -> Links:
     """Return the network of a JSON file: {"ranks": 3, "switches": 1, "links": [[0, 3, 25], ["both", 1, 3, 12.5], ...]}.
 
-    A link is [from, to, rate] or ["both", a, b, rate], for both ways; the unit of rates is the file's. Local.
-    Raises ValueError naming what is wrong, OSError where there is no such file.
+    A link is [from, to, rate] or ["both", a, b, rate]; rates may have any unit. Local.
+    Raises ValueError, which names the error, OSError if there is no such file.
     """
     path = Path(path)
     try:

@@ -1,11 +1,11 @@
 """Spanning trees grown link by link, so that all of them together fit into the links (Bérczi and Frank; ForestColl).
 
-A tree with weight m grows by the link x → y as far as every other tree can still be finished:
+A tree with weight m grows by the link x → y with the largest weight that lets every other tree be finished:
 
     μ = min(m, capacity of x → y, flow from x to y - Σ weights of the other unfinished trees)
 
-where in the flow each other tree i is a node that x leads to with its weight, and that leads to all of tree i's ranks.
-If μ < m, the tree is cut into two, of weights μ and m - μ.
+For this flow, each other tree i is a node. A link with its weight leads from x to it, and links lead from it to all of
+tree i's ranks. If μ < m, the tree is cut into two, of weights μ and m - μ.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from refimpl.collectives.links.flow import Capacities
 
 @dataclass
 class Growing:
-    """A tree that is not finished. ranks: those it has reached, the root first; edges: (from, to), in this order."""
+    """An unfinished tree. ranks: those that it has reached, the root first; edges: (from, to), in this order."""
 
     weight: int
     ranks: list[int]
@@ -23,9 +23,9 @@ class Growing:
 
 
 def grow_trees(ranks: int, capacities: dict, roots: dict[int, int]) -> list[Growing]:
-    """Return spanning trees from each root, their weights adding up to roots[root], within the capacities.
+    """Return spanning trees from each root within the capacities; their weights add up to roots[root].
 
-    Raises ValueError if a tree cannot be continued, because the capacities are too small for this number of trees.
+    Raises ValueError if the capacities are too small for this number of trees.
     """
     left = dict(capacities)
     trees = [Growing(weight, [root]) for root, weight in roots.items() if weight]
@@ -46,7 +46,7 @@ def grow_trees(ranks: int, capacities: dict, roots: dict[int, int]) -> list[Grow
 
 
 def _next_link(ranks, left, tree, others):
-    """Return the first link, from the root outward, by which the tree may grow, and with which weight."""
+    """Return (first link, from the root outward, by which the tree may grow; its weight)."""
     for x in tree.ranks:
         for (a, y), capacity in left.items():
             if a == x and capacity and y not in tree.ranks:
@@ -56,7 +56,7 @@ def _next_link(ranks, left, tree, others):
 
 
 def _room(ranks, left, x, y, others) -> int:
-    """Return how much of x → y the other trees can do without."""
+    """Return how much of x → y the other trees do not need."""
     groups: dict[frozenset, int] = {}
     for other in others:
         if len(other.ranks) < ranks:

@@ -1,4 +1,4 @@
-"""Networks by name. Rates of links are in units that each says itself; those of machines in GB/s."""
+"""Networks by name. Rates of machines' links are in GB/s; other networks name their own unit."""
 
 import re
 from fractions import Fraction
@@ -8,14 +8,14 @@ from typing import Callable
 from refimpl.collectives.links.graph import Links, read_links
 
 DGX_1 = {2: "03 04 12 15 23 47 56 67", 1: "01 02 13 26 37 45 46 57"}
-"""Which GPUs of a DGX-1V are joined by two NVLinks, and which by one. A DGX-1P has one each."""
+"""The pairs of GPUs of a DGX-1V with two NVLinks, and with one. A DGX-1P has one for each pair."""
 
 MI250 = {4: "01 23 45 67 89 AB CD EF", 2: "04 37 8C BF", 1: "08 15 19 1A 26 29 2A 3B 46 56 57 9D AE CE DE DF"}
 """Infinity Fabric links between the 16 dies of eight MI250, dies in hexadecimal."""
 
 
 def both_ways(pairs) -> dict[tuple[int, int], Fraction]:
-    """Return the rates of links that carry as much either way. pairs: (a, b, rate)."""
+    """Return the rates of links that are equally fast in both directions. pairs: (a, b, rate)."""
     return {link: Fraction(rate) for a, b, rate in pairs for link in ((a, b), (b, a))}
 
 
@@ -99,17 +99,19 @@ NAMED: dict[str, tuple[str, Callable, str]] = {
                        "M machines of E ranks, rates I inside and B between"),
     "star-A,B,...": (r"star-([\d.,]+)", _star, "a switch and cards of rates A, B, ..."),
 }
-"""Name -> (its pattern, the function that gives ranks, switches and links, what it is)."""
+"""Name -> (its pattern, the function that returns ranks, switches and links, description)."""
 
 
 def star_of(rates) -> str:
-    """Return the name of the star of cards of such rates, in eighths of the fastest: measured ones differ a little."""
+    """Return the name of a star of cards with these rates, in eighths of the fastest, because measurements vary."""
     eighths = [max(1, round(8 * rate / max(rates))) for rate in rates]
     return "star-" + ",".join(str(parts // gcd(*eighths)) for parts in eighths)
 
 
 def named_links(name: str) -> Links:
-    """Return the network of a name, as in NAMED, or in a JSON file; of NAME:0,1,4 these ranks alone. Raises ValueError.
+    """Return the network with a name in NAMED, or in a JSON file. NAME:0,1,4 has only these ranks. Local.
+
+    Raises ValueError if there is none.
     """
     whole, colon, chosen = name.partition(":")
     if colon:

@@ -1,8 +1,8 @@
-"""Canonical trees between machines of several ranks: within each machine to its first rank, trees, and back within.
+"""Reproducible trees between machines of several ranks: within each machine to its first rank, trees, and back.
 
-    machine A: 0 1 2      rank 0 is sent all that its machine has, and joins what forms nodes of the microbatch tree.
-               |/_/       Ranks 0, 3, ... are the nodes of the packed network: they sum their nodes over it, and hand
-    machine B: 3 4 5      the answer out. Then each gives it to the ranks of its machine.
+machine A: 0 1 2      Rank 0 receives all vectors of its machine, and adds what forms nodes of the microbatch tree.
+           |/_/       Ranks 0, 3, ... are the nodes of the packed network: they sum their nodes over it, and send
+machine B: 3 4 5      the answer over it. Then each sends it to the ranks of its machine.
 """
 
 from refimpl.collectives.algorithms.halves import collect
@@ -17,7 +17,7 @@ from refimpl.collectives.schedule import Round, Schedule, Sum, Transfer
 def machine_schedule(links: Links, inputs, machines, name: str) -> Schedule:
     """Return the proved schedule of an allreduce over the machines of a network. Local.
 
-    links: its rank m is machine m.  inputs[r]: tree nodes of rank r, as of ``Schedule``.
+    links: its rank m is machine m.  inputs[r]: tree nodes of rank r, as in ``Schedule``.
     Raises ValueError if the network has another number of machines.
     """
     machines = checked_machines(machines, len(inputs))

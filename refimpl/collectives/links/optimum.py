@@ -2,8 +2,8 @@
 
     1/x = max over S of |ranks in S| / (rate out of S),   S: nodes, but not all ranks;   N ranks share at rate N x
 
-since what the ranks in S have must leave S. Found by Newton's method on fractions: a guess, a cut that is worse, its
-ratio as next guess. Two rounds are enough for all networks that have a name here.
+because the data of the ranks in S must leave S. It is found by Newton's method with fractions: for each guess find a
+cut with a larger ratio, which is the next guess. Two rounds suffice for all named networks.
 """
 
 from fractions import Fraction
@@ -14,13 +14,13 @@ from refimpl.collectives.links.graph import Links
 
 
 def whole_rates(links: Links) -> tuple[dict[tuple[int, int], int], int]:
-    """Return (the rates as whole numbers, the factor that they were multiplied by)."""
+    """Return (the rates as integers, the factor by which they were multiplied)."""
     factor = lcm(*(rate.denominator for rate in links.rates.values()))
     return {link: int(rate * factor) for link, rate in links.rates.items()}, factor
 
 
 def slowest_cut(links: Links) -> tuple[Fraction, frozenset[int]]:
-    """Return (1/x, a cut S for which |ranks in S| / (rate out of S) is 1/x)."""
+    """Return (1/x, a cut S with |ranks in S| / (rate out of S) = 1/x)."""
     def ratio(cut):
         return Fraction(sum(node < links.ranks for node in cut)) / links.out_of(set(cut))
 
@@ -34,7 +34,7 @@ def slowest_cut(links: Links) -> tuple[Fraction, frozenset[int]]:
 
 
 def _worse_cuts(links, guess):
-    """Return cuts of a larger ratio than guess = p / q: where N flows of q do not arrive over rates times p."""
+    """Return cuts with a larger ratio than guess = p / q: N flows of q do not fit through rates times p."""
     rates, factor = whole_rates(links)
     p, q = (guess / factor).as_integer_ratio()
     source = links.ranks + links.switches
@@ -49,7 +49,7 @@ def _worse_cuts(links, guess):
 
 
 def whole_trees(links: Links, inverse: Fraction) -> tuple[int, Fraction, dict[tuple[int, int], int]]:
-    """Return (k, U, capacities): k trees from each root, and U times the rates, all whole; each tree carries 1/U."""
+    """Return (k, U, capacities): k trees from each root, and U times the rates, all integers; each tree carries 1/U."""
     p, q = inverse.as_integer_ratio()
     rates, factor = whole_rates(links)
     scale = Fraction(p * factor, gcd(q * factor, *rates.values()))  # the least that makes U c and k = U q / p whole
@@ -59,7 +59,7 @@ def whole_trees(links: Links, inverse: Fraction) -> tuple[int, Fraction, dict[tu
 def fewer_trees(links: Links, k: int) -> tuple[Fraction, dict[tuple[int, int], int]]:
     """Return (U, capacities) of the fastest allgather with k trees of equal weight from each root.
 
-    Capacities are ⌊U c⌋, for the least U with which the trees fit. A link may end with 0: it is left out.
+    Capacities are ⌊U c⌋ for the least U with which the trees fit. Links with the capacity 0 are left out.
     """
     inverse, _ = slowest_cut(links)
     candidates = sorted({Fraction(n) / rate for rate in set(links.rates.values())

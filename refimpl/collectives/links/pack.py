@@ -1,4 +1,4 @@
-"""Pack trees into a network: for an allgather one set of trees from each rank, for an allreduce trees to and fro."""
+"""Pack trees into a network: for an allgather a set from each rank, for an allreduce trees in both directions."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +13,7 @@ from refimpl.collectives.links.switches import without_switches
 
 @dataclass(frozen=True)
 class Tree:
-    """A spanning tree and what it carries. ways: the nodes of each edge's way, parent first, switches between.
+    """A spanning tree and its rate. ways: the nodes on the way of each edge, parent first, switches between.
 
     inward: its edges lead to the root, and it adds up; otherwise they lead away from it.
     """
@@ -24,16 +24,15 @@ class Tree:
     inward: bool = False
 
     def links(self) -> list[tuple[int, int]]:
-        """Return the directed links that it uses, in the direction in which it carries."""
+        """Return the directed links that it uses, in the direction of its data."""
         return [(b, a) if self.inward else (a, b) for way in self.ways for a, b in zip(way, way[1:])]
 
 
 @dataclass(frozen=True)
 class Packing:
-    """Trees within a network's links. rate: of the whole; best: what no schedule can exceed, and why, in words.
+    """Trees within a network's links. rate: of the whole; best: the upper limit and its reason, as text.
 
-    ways: of a canonical allreduce, in place of trees to the roots: (rate, the ways of all items).  items: which there
-    are.
+    ways: for reproducible sums, instead of trees to the roots: (rate, the ways of all items).  items: all items.
     """
 
     links: Links
@@ -46,8 +45,7 @@ class Packing:
     ways: tuple[tuple[Fraction, Ways], ...] = ()
 
     def check(self):
-        """Raise ValueError unless each tree reaches every rank once over links that there are, and all fit at the rate.
-        """
+        """Raise ValueError unless each tree reaches every rank once over existing links, and all fit into the rates."""
         for tree in self.trees:
             reached = [tree.root]
             for way in tree.ways:
@@ -71,7 +69,7 @@ class Packing:
                 raise ValueError(f"the trees carry {total} and not {self.rate}")
 
     def load(self) -> dict[tuple[int, int], Fraction]:
-        """Return the part of each link's rate that the trees use, from 0 to 1."""
+        """Return the fraction of each link's rate that the trees use, from 0 to 1."""
         used = {link: Fraction(0) for link in self.links.rates}
         for tree in self.trees:
             for link in tree.links():
@@ -84,9 +82,9 @@ class Packing:
 
 
 def pack_canonical(links: Links, inputs) -> Packing:
-    """Return the fastest packing of an allreduce whose every sum is a node of the microbatch tree. Local.
+    """Return the fastest packing of an allreduce whose sums are all nodes of the microbatch tree. Local.
 
-    inputs[r]: tree nodes of rank r, as of ``Schedule``.
+    inputs[r]: tree nodes of rank r, as in ``Schedule``.
     """
     found = canonical_halves(links, inputs)
     trees = _grown(links, found.outward, found.roots, found.scale, False)
@@ -100,9 +98,9 @@ def pack_canonical(links: Links, inputs) -> Packing:
 def pack_trees(links: Links, kind: str = "allreduce", trees: int | None = None) -> Packing:
     """Return the fastest packing. kind: "allreduce", "allgather" or, with the same rate, "reduce-scatter". Local.
 
-    trees: the largest number of trees, for an allgather from each root and of equal weight; None: as the optimum needs.
-    The rate is bytes of the whole vector in a unit of time, in the unit of the links' rates.
-    Raises ValueError for another kind, or a number of trees that this kind cannot be given.
+    trees: the most trees (for an allgather from each root, with equal weights); None: as many as the optimum needs. The
+    rate is bytes of the whole vector per unit of time, in the unit of the links' rates.
+    Raises ValueError for another kind, or a number of trees that is not possible.
     """
     if kind not in ("allreduce", "allgather", "reduce-scatter"):
         raise ValueError(f"there is no kind {kind}; there are allreduce, allgather, reduce-scatter")
@@ -146,7 +144,7 @@ def _grown(links, capacities, roots, scale, inward):
 
 
 def _by_way(root, edges, weight, routes, scale, inward):
-    """Yield the tree, cut into as many as its edges lead by different ways."""
+    """Yield the tree as several trees, if its edges use several ways."""
     while weight:
         used = min([weight, *(routes[edge][-1][0] for edge in edges)])
         ways = []

@@ -1,4 +1,4 @@
-"""A linear programme, written line by line, solved by SciPy's HiGHS, its answer checked with fractions."""
+"""A linear programme, written line by line, solved by SciPy's HiGHS, and checked with fractions."""
 
 from fractions import Fraction
 
@@ -7,10 +7,10 @@ from scipy.optimize import LinearConstraint, linprog, milp
 from scipy.sparse import coo_array
 
 DENOMINATOR = 10**5
-"""The largest denominator at which a number of the solver is taken for a fraction. What comes of it is checked."""
+"""The largest denominator with which a number of the solver is turned into a fraction. The result is checked."""
 
 NODES = 200
-"""Nodes of the search tree after which no whole numbers are looked for any more: a number that all ranks share."""
+"""The most nodes of the search tree in a search for integers. The limit does not depend on time, so all ranks agree."""
 
 
 class Programme:
@@ -22,13 +22,13 @@ class Programme:
         self.most: list[tuple[dict, Fraction]] = []
 
     def add(self, lines: list, terms: dict, value=0):
-        """Add Σ factor · variable = value to ``equal`` or ≤ value to ``most``. terms: variable -> factor."""
+        """Add Σ factor · variable = value to ``equal``, or ≤ value to ``most``. terms: variable -> factor."""
         for name in terms:
             self.columns.setdefault(name, len(self.columns))
         lines.append((terms, Fraction(value)))
 
     def add_flow(self, name, links: list[tuple], room, source, sink, amount: list):
-        """Let the sum of the variables ``amount`` flow from source to sink. room: link -> variable, its capacity."""
+        """Add a flow from source to sink with the sum of the variables ``amount``. room: link -> its capacity."""
         balance: dict = {}
         for a, b in links:
             self.add(self.most, {(name, a, b): 1, room(a, b): -1})
@@ -39,9 +39,9 @@ class Programme:
                 self.add(self.equal, terms | ({variable: -1 for variable in amount} if node == sink else {}))
 
     def solve(self) -> tuple[dict, Fraction, dict[int, Fraction]]:
-        """Return (variable -> value, the largest sum, price of each line of ``most`` with a value).
+        """Return (variable -> value, the largest sum, dual price of each line of ``most``, if it is not 0).
 
-        Raises ArithmeticError where values and prices, as fractions, do not prove each other.
+        Raises ArithmeticError if values and prices, as fractions, do not prove each other.
         """
         goal = np.zeros(len(self.columns))
         goal[[self.columns[name] for name in self.goal]] = -1
@@ -56,9 +56,7 @@ class Programme:
         return values, best, {i: price for i, (price, (_, value)) in enumerate(priced) if value and price}
 
     def solve_whole(self, whole: list) -> dict | None:
-        """Return variable -> value of any solution, in which the variables ``whole`` are whole numbers; None: none is
-        found.
-        """
+        """Return variable -> value of a solution in which the variables ``whole`` are integers; None: none found."""
         kinds = np.zeros(len(self.columns))
         kinds[[self.columns[name] for name in whole]] = 1
         table, most = self._table(self.most)
@@ -78,7 +76,7 @@ class Programme:
                 np.array([float(value) for _, value in lines]))
 
     def _check(self, values, prices, best):
-        """Raise unless the values keep every line, and the prices prove that no other values give more."""
+        """Raise unless the values satisfy every line, and the prices prove that no other values give more."""
         cost = dict.fromkeys(self.columns, Fraction(0))
         for (terms, value), price, exact in zip(
                 self.most + self.equal, prices, [False] * len(self.most) + [True] * len(self.equal)):

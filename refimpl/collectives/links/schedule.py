@@ -1,9 +1,9 @@
-"""A packing as a schedule: each pair of trees adds up its chunks of the vector to the root, and hands them out again.
+"""A packing as a schedule: each pair of trees adds up its chunks of the vector at the root, and sends the sums back.
 
-A tree of rate r carries r / rate of the vector. All trees work at once, a level of depth in each round; cut into
-segments, which go through one after the other, links are busy both ways. Each parent adds its own and then its
-children by their number: deterministic, but not the order of the microbatch tree. A canonical packing's sums are nodes
-of that tree: see ``ways``.
+A tree of rate r carries r / rate of the vector. All trees work at once, a level of depth in each round. The vector is
+cut into segments, which follow each other, so links are busy in both directions. Each parent adds its own vector and
+then its children by their number. This order is fixed, but not the reproducible one. The sums of a packing with
+``ways`` are nodes of the microbatch tree.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from refimpl.collectives.schedule import Round, Schedule, Sum, Transfer
 
 
 class Share(NamedTuple):
-    """Chunks [start, stop): added up along the tree ``inward``, or the ways of items, handed out along ``outward``."""
+    """Chunks [start, stop): added up along the tree ``inward``, or on items' ways, and sent back along ``outward``."""
 
     inward: Tree | Ways
     outward: Tree
@@ -29,7 +29,7 @@ class Share(NamedTuple):
 
 
 def shares_of(packing: Packing) -> list[Share]:
-    """Return what each pair of trees carries; the last one's ``stop`` is the number of chunks. Local."""
+    """Return the share of each pair of trees; the last one's ``stop`` is the number of chunks. Local."""
     inward = [(tree.root, tree.rate, tree) for tree in packing.trees if tree.inward]
     inward += [(ways[packing.items.root][0], rate, ways) for rate, ways in packing.ways]
     outward = [(tree.root, tree.rate, tree) for tree in packing.trees if not tree.inward]
@@ -53,8 +53,8 @@ def shares_of(packing: Packing) -> list[Share]:
 def tree_schedule(packing: Packing, inputs=None, name: str = "trees") -> Schedule:
     """Return the proved schedule of an allreduce's packing. Local.
 
-    inputs[r]: tree nodes of rank r, as of ``Schedule``; None: one microbatch each. Of a canonical packing: its own.
-    Raises ValueError for a packing of another kind, or a rank without a microbatch where it is not canonical.
+    inputs[r]: tree nodes of rank r, as in ``Schedule``; None: one microbatch each. A packing with ways has its own.
+    Raises ValueError for a packing of another kind, or if a rank has no microbatch and the packing has no ways.
     """
     if packing.kind != "allreduce":
         raise ValueError(f"the packing is one of {packing.kind}: pack for an allreduce")
@@ -67,15 +67,15 @@ def tree_schedule(packing: Packing, inputs=None, name: str = "trees") -> Schedul
 
 
 def packed_rounds(packing: Packing, shares: list[Share], inputs):
-    """Yield the rounds; return the owners. Local. shares: of the packing.  inputs: as of ``tree_schedule``."""
+    """Yield the rounds; return the owners. Local. shares: of the packing.  inputs: see ``tree_schedule``."""
     if not packing.ways:
         yield from add_own("trees", inputs, shares[-1].stop)
     ups = [sum_by_ways(packing.items, share, inputs, packing.links.ranks) if packing.ways else
            _sum_by_tree(share, inputs) for share in shares]
     own = [s for rounds in ups if rounds and not rounds[0][0] for s in rounds.pop(0)[1]]
-    if own:  # what nobody sends waits for nobody
+    if own:  # sums of own inputs need no message
         yield Round(sums=tuple(own))
-    for before_last in range(max(map(len, ups)), 0, -1):  # all come to their roots in the same round
+    for before_last in range(max(map(len, ups)), 0, -1):  # all reach their roots in the same round
         steps = [rounds[-before_last] for rounds in ups if before_last <= len(rounds)]
         yield Round(tuple(t for moves, _ in steps for t in moves), tuple(s for _, sums in steps for s in sums))
     downs = [(share, _levels(share.outward)) for share in shares]

@@ -1,20 +1,20 @@
 """Replace links through a switch by links between ranks, so that trees have only ranks. The best rate stays the same.
 
-    u → switch → t   becomes   u → t   of γ, as much as every rank can still be reached with
+    u → switch w → t   becomes   u → t with the capacity γ, as large as possible if every rank can still be reached
 
-γ = min(rate u → w, rate w → t, F1 - R, F2 - R), R the trees of all roots together (ForestColl, edge splitting):
-    F1 = min over ranks v of the flow from u to w, if u leads to the roots' source and to t, and v to w, without limit;
-    F2 = min over ranks v of the flow from w to t, if w leads to the source, and u and v to t, without limit.
+γ = min(rate u → w, rate w → t, F1 - R, F2 - R), R: the trees of all roots together (ForestColl, edge splitting):
+    F1 = min over ranks v of the flow from u to w, with unlimited links from u to the roots' source and t, and v to w;
+    F2 = min over ranks v of the flow from w to t, with unlimited links from w to the source, and from u and v to t.
 """
 
 from refimpl.collectives.links.flow import Capacities, taken
 
 Routes = dict[tuple[int, int], list[tuple[int, tuple[int, ...]]]]
-"""Link between two ranks -> [(capacity, the nodes that it leads through)]."""
+"""Link between two ranks -> [(capacity, the nodes on its way)]."""
 
 
 def without_switches(ranks: int, switches: int, capacities: dict, roots: dict[int, int]) -> tuple[dict, Routes]:
-    """Return (capacities between ranks, where each comes from). roots: rank -> trees that begin there."""
+    """Return (capacities between ranks, their routes). roots: rank -> trees that begin there."""
     capacities = dict(capacities)
     routes = {link: [(capacity, link)] for link, capacity in capacities.items()}
     for w in range(ranks, ranks + switches):
@@ -25,7 +25,7 @@ def without_switches(ranks: int, switches: int, capacities: dict, roots: dict[in
                 gamma = _most(ranks, switches, capacities, roots, u, w, t) if u != t else 0
                 if gamma:
                     _join(capacities, routes, u, w, t, gamma)
-        for link in [link for link in capacities if w in link]:  # what is left leads back to where it came from
+        for link in [link for link in capacities if w in link]:  # the other links lead back to their origin
             del capacities[link]
     return capacities, {link: routes[link] for link in capacities}
 
@@ -44,7 +44,7 @@ def _most(ranks, switches, capacities, roots, u, w, t) -> int:
 
 
 def _join(capacities, routes, u, w, t, gamma):
-    """Turn gamma of u → w → t into u → t, and remember the way."""
+    """Replace the amount gamma of u → w → t by u → t, and store the route."""
     for first, second in _matched(taken(routes[u, w], gamma), taken(routes[w, t], gamma)):
         amount, way = first[0], first[1] + second[1][1:]
         routes.setdefault((u, t), []).append((amount, way))
@@ -56,7 +56,7 @@ def _join(capacities, routes, u, w, t, gamma):
 
 
 def _matched(left, right):
-    """Yield pairs of pieces of equal amounts, from two lists of the same total."""
+    """Yield pairs of pieces of equal amounts, from two lists with the same sum."""
     right = list(right)
     for amount, one in reversed(list(left)):
         for used, other in taken(right, amount):

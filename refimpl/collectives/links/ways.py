@@ -1,14 +1,14 @@
-"""The sums of a canonical packing, round by round: each item goes its way, and two that have met are added up.
+"""The sums of a packing with ways, round by round: each item goes its way, and two that have met are added up.
 
-A rank keeps an item in the lowest slot that is free: its inputs are in slots 0, 1, ... and leave theirs when they are
-sent. The whole sum ends in slot 0: what comes to its place last finds that slot free, or what stays there in it.
+A rank keeps an item in its lowest free slot. Its inputs are in slots 0, 1, ... until they are sent. The whole sum ends
+in slot 0.
 """
 
 from refimpl.collectives.schedule import Sum, Transfer
 
 
 def sum_by_ways(items, share, inputs, ranks: int) -> list[tuple[list[Transfer], list[Sum]]]:
-    """Return the rounds (transfers, sums) that add up a share's chunks to its root. Local. share: with ``Ways``."""
+    """Return the rounds (transfers, sums) that add up a share's chunks at its root. Local. share: with ``Ways``."""
     hops = {item: [node for node in way if node < ranks] for item, way in share.inward.items()}
     hops_from, sums_in, last = _timed(items, hops)
     slots = {item: (rank, slot) for item, (rank, slot) in enumerate(items.leaves)}
@@ -26,7 +26,7 @@ def sum_by_ways(items, share, inputs, ranks: int) -> list[tuple[list[Transfer], 
             sums.append(Sum(rank, into, other, share.start, share.stop))
             slots[whole] = rank, into
             taken.discard((rank, other))
-        taken.difference_update(left)  # only now: nothing may come to where something is being sent from
+        taken.difference_update(left)  # only now: a slot that is being sent must not be overwritten
         rounds.append((moves, sums))
     return rounds[0 if rounds[0][1] else 1:]
 
@@ -46,7 +46,7 @@ def _timed(items, hops):
 
 
 def _free(taken, rank) -> tuple[int, int]:
-    """Take the lowest slot of a rank that is free."""
+    """Return the lowest free slot of a rank, and mark it as used."""
     slot = 0
     while (rank, slot) in taken:
         slot += 1

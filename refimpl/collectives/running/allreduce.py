@@ -1,4 +1,4 @@
-"""An allreduce made ready for a length and dtype: by shared memory where ranks share a machine, else by messages."""
+"""An allreduce for a length and dtype: in shared memory if ranks share a machine, else by messages."""
 
 from operator import iadd
 
@@ -13,9 +13,9 @@ from refimpl.transport import Communicator
 
 
 class OwnSlots:
-    """A runner with the slots that its inputs are written to, arrays of this rank's own. Local to make.
+    """A runner with slots, arrays of this rank to which its inputs are written. The constructor is local.
 
-    able: whether a sum may go on beside the computation, its messages moved by the host.
+    able: whether a sum may overlap with computation, because the host sends its messages.
     """
 
     def __init__(self, runner, inputs: int, elements: int, like):
@@ -25,24 +25,24 @@ class OwnSlots:
         self.under_way: Pipeline | None = None
 
     def __call__(self):
-        """Return the sum of the slots over all ranks, in slots[0]. If an allreduce was begun, finish it. Collective."""
+        """Return the sum of the slots over all ranks, in slots[0]. Finish it if it was begun. Collective."""
         if self.under_way is None:
             return self.runner(self.slots)
         self.finish()
         return self.slots[0]
 
     def begin(self):
-        """Begin the sum, if it may go on beside the computation. Collective."""
+        """Begin the sum, if it may overlap with computation. Collective."""
         if self.able:
             self.under_way = self.runner.begin(self.slots)
 
     def advance(self):
-        """Let a sum that was begun go on. Local."""
+        """Let a sum that was begun make progress. Local."""
         if self.under_way is not None:
             self.under_way.advance()
 
     def finish(self):
-        """Finish a sum that was begun, if there is one. Collective."""
+        """Finish a sum that was begun. Collective."""
         if self.under_way is not None:
             self.under_way.finish()
             self.under_way = None
@@ -50,12 +50,12 @@ class OwnSlots:
 
 def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
                    shared: bool = True, channel: int = 0, add=iadd):
-    """Return what sums its ``slots`` over all ranks when it is called, by ``schedule``. Collective to make and to call.
+    """Return an object that sums its ``slots`` over all ranks by ``schedule`` when it is called. Collective.
 
-    slots: (elements,) arrays of the dtype and device of ``like``, one for each input of this rank. The call returns the
-    sum; it may lie in memory that the machine's ranks share: it is for reading, until all have met again. ``begin`` and
-    ``advance`` let it go on beside the computation, where it can; the call ends it.
-    shared: False sends messages even within a machine, as does another sum than +. attribute, channel, add: see
+    slots: (elements,) arrays with the dtype and device of ``like``, one for each input of this rank. The returned sum
+    may lie in memory that the machine's ranks share: it is read-only, and valid until all ranks have met again. Between
+    ``begin`` and the call, ``advance`` lets the sum overlap with computation, if it can.
+    shared: False, or another sum than +, uses messages even within a machine. attribute, channel, add: see
     ``ScheduleRunner``.
     """
     arguments = schedule, comm, elements, like, phase, attribute
@@ -70,7 +70,7 @@ def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, 
 
 
 def _read_in_place(schedule, machines) -> bool:
-    """Return whether transfers within a machine are read from shared memory: in most a rank's partners change."""
+    """Return whether a machine's ranks read shared memory instead of messages: if partners change in most rounds."""
     if not schedule.name.startswith(MACHINE_TREES):
         return schedule.name == "hierarchical" or schedule.name == "direct" and len(machines) == 1
     try:
@@ -80,10 +80,10 @@ def _read_in_place(schedule, machines) -> bool:
 
 
 class NcclAllreduce:
-    """Allreduce by NCCL as it likes. Local to make, after ``check_nccl``.
+    """Allreduce by NCCL. The constructor is local; call ``check_nccl`` first.
 
-    Arguments as for ``ScheduleRunner``.  schedule: what is counted; NCCL does not tell what it sends, so the ledger
-    has the ring's bytes, 2 (N - 1) / N * n, which no allreduce of one copy can go below.
+    Arguments as of ``ScheduleRunner``.  schedule: is only counted. NCCL does not report what it sends, so the ledger
+    gets the ring's bytes, 2 (N - 1) / N * n, the lower bound of an allreduce.
     """
 
     def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute):
@@ -102,7 +102,7 @@ class NcclAllreduce:
 
 
 def check_nccl(comm: Communicator, like):
-    """Raise ValueError where there is no NCCL between the ranks, or it has no sum of this dtype. Local."""
+    """Raise ValueError if there is no NCCL between the ranks, or if it cannot sum this dtype. Local."""
     if comm.size == 1:
         return
     if getattr(comm.device_transport, "name", None) != "nccl":

@@ -1,4 +1,4 @@
-"""Segments under way together: prepared messages in lanes, each lane moved on as its messages are through."""
+"""Several segments under way at once: each has a lane of prepared messages, and continues when they have arrived."""
 
 from operator import iadd
 from typing import NamedTuple
@@ -7,39 +7,39 @@ from refimpl.transport.protocol import Prepared, Transport
 
 
 class BoundStep(NamedTuple):
-    """A step on memory: its messages, None if it has none, and then its sums as (into, other) views."""
+    """A step with arrays: its messages, or None, and then its sums as (into, other) views."""
 
     messages: Prepared | None
     sums: list
 
 
 class Pipeline:
-    """Lanes of steps; a lane takes one after the other, all lanes at once. Local to make and to close.
+    """Lanes of steps. A lane does its steps one after the other; all lanes run at once. Local, except as told.
 
-    lanes: lists of segments' Steps, in order.  view(lane, piece) -> contiguous array.  what: named in errors.
-    first_lane: of the transport's lanes, for those that may be under way at the same time as another pipeline's.
+    lanes: lists of segments' Steps, in order.  view(lane, piece) -> contiguous array.  what: its name in errors.
+    first_lane: the first of the transport's lanes. Pipelines that are under way at the same time have different lanes.
     add(into, other): adds to an array, in place.
-    On a device the host only says what is to be done: the device does it in this order.
+    On a GPU the host only launches the work, in this order.
     """
 
     def __init__(self, transport: Transport, lanes, view, what: str, first_lane: int = 0, add=iadd):
         self.transport, self.first_lane, self.add = transport, first_lane, add
-        self.under_way: dict[Prepared, tuple] = {}  # messages -> (the lane's further steps, sums that come first)
+        self.under_way: dict[Prepared, tuple] = {}  # messages -> (the lane's next steps, sums before them)
         self.lanes = [[self._bind(step, lane, view, what) for step in steps] for lane, steps in enumerate(lanes)]
 
     def begin(self):
-        """Begin every lane's first step; ``finish`` must follow. Collective over the ranks concerned."""
+        """Begin every lane's first step; call ``finish`` later. Collective over the ranks concerned."""
         self.under_way = {}
         for lane in self.lanes:
             self._advance(iter(lane))
 
     def advance(self):
-        """Take lanes on as far as they come without waiting. Local."""
+        """Continue all lanes as far as possible without waiting. Local."""
         while self.under_way and (through := self.transport.test_some(list(self.under_way))):
             self._go_on(through)
 
     def finish(self):
-        """Take every lane through the rest of its steps. Collective. Raises SilentPeer, Aborted."""
+        """Finish all lanes. Collective. Raises SilentPeer, Aborted."""
         while self.under_way:
             self._go_on(self.transport.wait_some(list(self.under_way)))
 
@@ -50,7 +50,7 @@ class Pipeline:
             self._advance(steps)
 
     def close(self):
-        """Free the messages; none is under way, unless ranks have died."""
+        """Free the messages. None may be under way, unless ranks have died."""
         for steps in self.lanes:
             for step in steps:
                 if step.messages is not None:
@@ -63,7 +63,7 @@ class Pipeline:
         return BoundStep(messages, [(view(lane, into), view(lane, other)) for into, other in step.sums])
 
     def _advance(self, steps):
-        """Go on to the lane's next messages and start them. steps: an iterator over what is left of the lane."""
+        """Start the lane's next messages. steps: an iterator over the remaining steps."""
         for messages, sums in steps:
             if messages is not None:
                 messages.start()

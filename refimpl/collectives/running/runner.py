@@ -1,5 +1,4 @@
-"""Run a schedule on the rank's own arrays: in segments, one on its way while another is added up; in one on a device.
-"""
+"""Run a schedule on the rank's own arrays, in segments: one travels while another is added up; on a GPU, in one."""
 
 import weakref
 from collections import Counter, OrderedDict
@@ -12,20 +11,20 @@ from refimpl.collectives.schedule import Schedule
 from refimpl.transport import Communicator, Ledger
 
 CHANNELS, TREES = 1 << 10, 1 << 13
-"""The first lanes of those that are not channel 0's: no other message bears their tags. Trees have more lanes, and
-their own first: else channels of both kinds would share lanes, as on a mesh, where cut layers are not summed by trees.
+"""The first lanes of the other channels: no other message has their tags. Trees use more lanes, so they have their own.
+Otherwise channels of both kinds would share lanes, as on a mesh, where cut layers are not summed by trees.
 """
 REMEMBERED = 8  # tuples of arrays whose requests are kept
 
 
 class ScheduleRunner:
-    """A schedule bound to a length and dtype. Scratch memory is made here, requests at the first call with new arrays:
-    a call with arrays that were there before allocates nothing. Local to make.
+    """A schedule for a length and dtype. The constructor is local, and allocates scratch memory.
 
+    Messages are prepared at the first call with new arrays; a later call with the same arrays allocates nothing.
     elements: length of the vector.  like: an array of its dtype and device.
-    attribute(start, stop) -> {variable: elements}: whose elements a message holds, for the ledger.
+    attribute(start, stop) -> {variable: elements}: the variables in a message, for the ledger.
     add(into, other): adds to an array of that dtype, in place.
-    channel: runners that may be under way at the same time have different ones; on a device no two are.
+    channel: runners that are under way at the same time have different channels; on a GPU only one may be.
     """
 
     def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
@@ -51,14 +50,15 @@ class ScheduleRunner:
     def __call__(self, slots):
         """Sum over all ranks into slots[0], in place, and return it. Collective.
 
-        slots: list of (elements,) arrays, contiguous, of the runner's dtype; those beside slots[0] may be overwritten.
-        Raises ValueError for others, and SilentPeer if a rank does not come within the time-out.
+        slots: list of (elements,) arrays, contiguous, of the runner's dtype; the others than slots[0] may be
+        overwritten.
+        Raises ValueError for other arrays, and SilentPeer if a rank does not come within the time-out.
         """
         self.begin(slots).finish()
         return slots[0]
 
     def begin(self, slots) -> Pipeline:
-        """Begin to sum as a call does; return what must be ``finish``ed before slots[0] is the sum. Collective."""
+        """Begin the sum as a call does; return an object whose ``finish`` completes it. Collective."""
         addresses = self._checked(slots)
         if addresses not in self.pipelines:
             self._remember(addresses, slots)
@@ -69,7 +69,7 @@ class ScheduleRunner:
         return pipeline
 
     def _make_scratch(self, like):
-        """Return (slot, chunk) -> first element of its room, and per lane slot -> array as long as its chunks need."""
+        """Return ((slot, chunk) -> first element of its room; for each lane, slot -> array that holds its chunks)."""
         rank = self.comm.rank
         used = sorted({(t.target, chunk) for step in self.rounds for t in step.transfers
                        if t.destination == rank and t.target >= self.given for chunk in range(t.start, t.stop)})
@@ -81,7 +81,7 @@ class ScheduleRunner:
         return rooms, [{slot: xp.empty(n, like.dtype) for slot, n in length.items()} for _ in range(self.lanes)]
 
     def _checked(self, slots) -> tuple[int, ...]:
-        """Return the slots' addresses; ValueError if they do not fit."""
+        """Return the slots' addresses. Raises ValueError if they do not fit."""
         if len(slots) != self.given:
             raise ValueError(f"the schedule wants {self.given} inputs on rank {self.comm.rank}, not {len(slots)}")
         for slot, array in enumerate(slots):
@@ -114,9 +114,9 @@ class ScheduleRunner:
 
 
 def count_transfers(schedule: Schedule, rounds, comm, elements: int, itemsize: int, phase: str, attribute) -> Ledger:
-    """Return what this rank sends and is sent in the rounds, of a vector of ``elements``. Local.
+    """Return the counts of what this rank sends and receives in these rounds, for a vector of ``elements``. Local.
 
-    attribute: as for ``ScheduleRunner``.
+    attribute: see ``ScheduleRunner``.
     """
     counted, bounds, owners = Ledger(), schedule.bounds(elements), {}
     for t in (t for step in rounds for t in step.of(comm.rank).transfers):

@@ -1,9 +1,9 @@
-"""Cut a rank's part of a schedule into segments that can be under way together.
+"""Cut a rank's part of a schedule into segments that can be under way at the same time.
 
-    chunk 0           chunk 1           each chunk is cut into S pieces; segment k is the k-th piece of every chunk, and
-    |0 |1 |2 |        |0 |1 |2 |        runs the whole schedule by itself: segment 1 is on its way while 0 is added up.
+    chunk 0           chunk 1           Each chunk is cut into S pieces. Segment k is the k-th piece of every chunk, and
+    |0 |1 |2 |        |0 |1 |2 |        does the whole schedule by itself: segment 1 travels while 0 is added up.
 
-Every element keeps its chunk, and so its owner, its order of summation and its bits; and every byte is sent as often as
+Every element keeps its chunk, and so its owner, its order of addition and its bits. As many bytes are sent as
 ``Schedule.elements_sent`` says.
 """
 
@@ -12,24 +12,24 @@ from typing import NamedTuple
 
 from refimpl.collectives.schedule import Schedule
 
-# Enough to keep a link busy while a segment is added up, and no more: what else is on its way only fills the queues of
-# the network, and is lost there. Measured at 200 Mbit/s, 4 machines, 4 MiB, direct and halving-doubling: 0.99 of line
-# rate (pieces of 64 KiB), with twice as much 0.95 and 0.94, with 4 times as much 0.86 and 0.88.
-SEGMENT_BYTES = 192 * 1024  # that a rank sends in a round in which it sends a piece to everyone
+# Enough to keep a link busy while a segment is added up. More bytes would only fill the queues of the network, and be
+# dropped there. Measured at 200 Mbit/s, 4 machines, 4 MiB, direct and halving-doubling: 0.99 of line rate (pieces of
+# 64 KiB), with twice as much 0.95 and 0.94, with 4 times as much 0.86 and 0.88.
+SEGMENT_BYTES = 192 * 1024  # sent by a rank in a round in which it sends a piece to every rank
 LANES = 3  # segments under way together
 
 
 def lanes_of(schedule: Schedule) -> int:
-    """Return how many segments are under way together: of trees more, as their links wait for each other in a chain.
+    """Return the number of segments under way at once. Trees have more, because their links wait for each other.
 
-    Measured with 4 rounds on 4 machines at 200 Mbit/s, one at 100, 16 MiB: 1.9 s with 3 lanes, 1.43 with 5, 1.42
-    with 8.
+    Measured with 4 rounds on 4 machines at 200 Mbit/s, one of them at 100, with 16 MiB: 1.9 s with 3 lanes, 1.43 s with
+    5, 1.42 s with 8.
     """
     return 2 * len(schedule.rounds) if "trees" in schedule.name else LANES
 
 
 class SegmentPiece(NamedTuple):
-    """Elements [start, stop) of slot ``slot``, the first of them in chunk ``chunk``."""
+    """Elements [start, stop) of slot ``slot``; the first of them lies in chunk ``chunk``."""
 
     slot: int
     chunk: int
@@ -38,9 +38,9 @@ class SegmentPiece(NamedTuple):
 
 
 class RankRound(NamedTuple):
-    """What one rank does in one round of one segment: all messages at once, then sums in order.
+    """One rank's part of one round of one segment: all messages at once, then sums in order.
 
-    receives, sends: (peer, SegmentPiece).  sums: (into, other), both such.
+    receives, sends: (peer, SegmentPiece).  sums: (into, other), both SegmentPieces.
     """
 
     receives: tuple
@@ -49,9 +49,9 @@ class RankRound(NamedTuple):
 
 
 def segments_of(schedule: Schedule, elements: int, itemsize: int, machines: int = 2) -> int:
-    """Return the number of segments of a vector: the same on all ranks. Local.
+    """Return the number of segments of a vector, the same on all ranks. Local.
 
-    One on one machine: there the core that adds up is the one that copies messages, and nothing could overlap.
+    On one machine it is 1: there the core that adds is also the one that copies messages, so nothing could overlap.
     """
     if machines == 1:
         return 1
@@ -61,13 +61,13 @@ def segments_of(schedule: Schedule, elements: int, itemsize: int, machines: int 
 
 
 class Cut:
-    """The pieces of a vector whose chunks begin and end at ``bounds``, in ``segments`` segments."""
+    """The pieces of a vector in ``segments`` segments. bounds: where chunks begin and end."""
 
     def __init__(self, bounds, segments: int):
         self.bounds, self.segments = bounds, segments
 
     def pieces(self, segment: int, slot: int, first: int, last: int) -> list[SegmentPiece]:
-        """Return what segment ``segment`` has of chunks [first, last) of a slot. Empty pieces are left out."""
+        """Return the pieces of chunks [first, last) of a slot in a segment, without empty ones."""
         if self.segments == 1:  # neighbouring chunks are one message
             whole = SegmentPiece(slot, first, self.bounds[first], self.bounds[last])
             return [whole] if whole.stop > whole.start else []
@@ -85,10 +85,10 @@ class Cut:
 
 
 def steps_of(rounds, rank: int, ranks: int, cut: Cut, segment: int) -> list[RankRound]:
-    """Return what ``rank`` does for one segment, round by round; rounds without it are left out. Local.
+    """Return the part of ``rank`` in one segment, round by round, without rounds in which it does nothing. Local.
 
-    Messages to many peers go to the next rank first, so that not all ranks turn to rank 0 at once. Those of one pair
-    keep the schedule's order, by which they are matched.
+    Of messages to many peers, that to the next rank comes first, so that not all ranks send to rank 0 at once. Messages
+    between two ranks keep the schedule's order, by which they are matched.
     """
     steps = []
     for step in rounds:

@@ -1,11 +1,11 @@
-"""Run an allreduce through memory that the ranks of a machine share: what the schedule would send, they read.
+"""An allreduce in memory that the ranks of a machine share: instead of messages, ranks read each other's arrays.
 
     slots of ranks 0 1 2 3, in one window          each rank adds up its share of all slots, in tree order,
     |a0 b0 c0 d0| ... |a3 b3 c3 d3|     ->         into slot 0 of the machine's lowest rank: |A B C D|, read by all
 
-In place the bus carries N n in and n out, and nothing is copied. Private arrays are read and written where they lie
-(``peer_memory``) or, short or where the host forbids that, copied in and out, segment by segment. Several machines: the
-lanes of ``hierarchical`` send each other messages from that one copy, and receive into it.
+Arrays in the window are added up in place, and nothing is copied. Private arrays are read and written where they lie
+(``peer_memory``). If they are short, or if the host forbids this, they are copied into the window and back, segment by
+segment. With several machines, the lanes of ``hierarchical`` send messages from the window, and receive into it.
 """
 
 from operator import is_
@@ -29,11 +29,12 @@ SHORT = 16 << 10  # bytes of a vector of which every rank adds up all for itself
 
 
 class SharedRunner:
-    """A schedule bound to a length and dtype, in shared memory. Local to make; all ranks ``open`` and call it.
+    """A schedule for a length and dtype, in shared memory. The constructor is local; all ranks ``open`` and call it.
 
-    slots: this rank's input arrays (elements,) in shared memory, one for each of its tree nodes (at least one). Memory
-    lasts as long as the runner, or an array of it.  Bytes are counted as the schedule's: a load is its transfer. A rank
-    that dies in a call is noticed within a second, one that does not come after the communicator's time-out.
+    slots: this rank's input arrays (elements,) in shared memory, one for each of its tree nodes (at least one). The
+    memory is kept as long as the runner or one of these arrays.  Bytes are counted as the schedule's: a read is a
+    transfer. A rank that dies in a call is noticed within a second; a rank that does not come, after the communicator's
+    time-out.
     plan: of this rank.  window: of the machine.  reach: whether its ranks can read each other's private arrays.
     """
 
@@ -54,10 +55,11 @@ class SharedRunner:
 
     @classmethod
     def open(cls, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute) -> "SharedRunner":
-        """Return the runner of a schedule: "direct" on one machine, on several one of hierarchical's kind.
+        """Return the runner of a schedule: "direct" on one machine, on several one with hierarchical's rounds.
 
-        Arguments as for ``ScheduleRunner``. Collective over ``comm``. Raises CollectiveError on all ranks for what are
-        no NumPy arrays, dtypes without a kernel, schedules that do not fit the machines, and too little shared memory.
+        Arguments as of ``ScheduleRunner``. Collective over ``comm``. Raises CollectiveError on all ranks for other
+        arrays than NumPy's, dtypes without a kernel, schedules that do not fit the machines, and too little shared
+        memory.
         """
         kinds = comm.gather_numbers([elements, like.dtype.num if is_numpy(like) else -1], f"{phase}: what is summed")
         plan = comm.together(lambda: _checked(schedule, comm, elements, like, kinds), (ValueError,))
@@ -70,17 +72,17 @@ class SharedRunner:
     def __call__(self, slots=None):
         """Return the sum over all ranks. Collective.
 
-        Without ``slots``, of what lies in ``self.slots``: one array a machine (of a short sum: one a rank), not to be
-        written, and valid until the next call or until the machine's lowest rank writes its slot 0 again: call
-        ``release`` before, or meet otherwise. Given private arrays ``slots``, contiguous and as many as ``self.slots``:
-        into slots[0], which is returned.
+        Without ``slots`` it is the sum of ``self.slots``: one read-only array for the machine (of a short sum, for each
+        rank). It is valid until the next call, or until the machine's lowest rank writes its slot 0 again; before that,
+        all must call ``release`` or meet otherwise. With private arrays ``slots``, contiguous and as many as
+        ``self.slots``, the sum is written to slots[0].
         """
         result = self._in_place() if slots is None else self._private(slots)
         self.comm.ledger.add(self.counted)
         return result
 
     def begin(self):
-        """Do nothing: to add up is this rank's own work, done when it is called."""
+        """Do nothing: the sum is this rank's own work, done in the call."""
 
     def finish(self):
         """As ``begin``."""
@@ -89,14 +91,14 @@ class SharedRunner:
         """Do nothing: nothing was begun."""
 
     def release(self):
-        """Say that this rank has read the sum; the machine's lowest rank waits for all. Collective over the machine."""
+        """Tell the machine's lowest rank, which waits, that this rank has read the sum. Collective on the machine."""
         self.window.reach(self.window.me == 0)
 
     def _lay_out(self, given):
-        """Place every rank's slots, ``given[i]`` of the machine's i-th, and the ring of buffers in the window."""
+        """Place every rank's slots in the window, ``given[i]`` of the machine's i-th rank, and the ring of buffers."""
         total, self._segment = sum(given), SEGMENT // self.dtype.itemsize
         each, buffers = _bytes_of_slot(self.elements * self.dtype.itemsize)
-        self._table = total * (each + buffers)  # where private arrays' addresses are told
+        self._table = total * (each + buffers)  # of the addresses of private arrays
         ring = buffers // BUFFERS
         keys = [(r, slot) for r, slots in zip(self.members, given) for slot in range(slots)]
         self._place = {key: number * each for number, key in enumerate(keys)}
@@ -112,7 +114,7 @@ class SharedRunner:
         return self.window.array(offset, self.elements, self.dtype)
 
     def _bind(self, schedule, plan, reach):
-        """Turn the plan's ranks and slots into this process's addresses."""
+        """Convert the plan's ranks and slots to addresses in this process."""
         share, base, leader = plan.share, self.window.address, (self.members[0], 0)
         bounds = schedule.bounds(self.elements)
         extra = 1 + max((slot for _, slot in share.outputs), default=0)
@@ -194,18 +196,18 @@ def _addresses_of(arrays):
 
 
 def _slots_of(schedule, comm) -> list[int]:
-    """Return how many slots each rank of this machine has."""
+    """Return the number of slots of each rank on this machine."""
     return [max(1, len(schedule.inputs[r])) for r in comm.machine]
 
 
 def _bytes_of_slot(nbytes) -> tuple[int, int]:
-    """Return the bytes that a slot takes in the window, and those that its buffers take in the ring."""
+    """Return (bytes of a slot in the window, bytes of its buffers in the ring)."""
     each = aligned(nbytes)
     return each, BUFFERS * min(SEGMENT, each)
 
 
 def _checked(schedule, comm, elements, like, kinds) -> SharedPlan:
-    """Return this rank's plan; ValueError for what cannot be summed in shared memory. kinds: of all ranks."""
+    """Return this rank's plan. Raises ValueError if shared memory cannot do the sum. kinds: of all ranks."""
     if not is_numpy(like):
         raise ValueError(f"shared memory holds NumPy arrays, not {type(like).__module__} arrays; use ScheduleRunner")
     if computable(like.dtype) is None:

@@ -1,9 +1,9 @@
-"""A schedule for ranks that share memory: which sums a rank forms in memory, and which messages are left.
+"""A schedule on ranks that share memory: the sums that a rank forms in memory, and the remaining messages.
 
-A transfer between two ranks of one machine is a load: the receiver reads the chunk in the sender's memory. So the
-rounds before the first message between machines become one expression of the machine's inputs for each chunk that a
-rank must form. It is found by running the rounds on symbols, as ``prove`` does. The rounds of messages between machines
-stay. The rounds that pass sums on within a machine are dropped, because all its ranks read one copy.
+A transfer between two ranks of a machine becomes a read of the sender's memory. So the rounds before the first message
+between machines become one expression of the machine's inputs for each chunk that a rank must form. It is found by
+running the rounds with symbols, as ``prove`` does. The rounds between machines stay. The rounds that copy sums within a
+machine are left out, because all its ranks read one copy.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,10 @@ from refimpl.transport.machines import Machines, machine_of
 
 
 class RankSums(NamedTuple):
-    """What one rank adds up: chunks [start, stop) of the inputs, in the order of ``sums``.
+    """The sums of one rank: chunks [start, stop) of the inputs, in the order of ``sums``.
 
-    inputs: (rank, slot) of each register.  sums: (into, other) registers.  outputs: (register, slot): where sums go,
-    slot 0 being the machine's one copy of the result, further slots the rank's own.
+    inputs: (rank, slot) of each register.  sums: (into, other) registers.  outputs: (register, slot): where sums are
+    written. Slot 0 is the machine's one copy of the result, further slots are the rank's own.
     """
 
     start: int
@@ -27,16 +27,16 @@ class RankSums(NamedTuple):
 
 
 class SharedPlan(NamedTuple):
-    """The parts of a schedule: what ``share`` a rank sums in shared memory; the rounds ``across`` machines."""
+    """The parts of a schedule: the ``share`` that a rank sums in shared memory, and the rounds ``across`` machines."""
 
     share: RankSums
     across: tuple[Round, ...]
 
 
 def plan_of(schedule: Schedule, machines: Machines, rank: int) -> SharedPlan:
-    """Return what ``rank`` does for a proved allreduce ``schedule`` on ``machines``. Local.
+    """Return the part of ``rank`` in a proved allreduce ``schedule`` on ``machines``. Local.
 
-    Raises ValueError for a schedule that does not go within machines, across, within; or whose ranks form several sums.
+    Raises ValueError unless the schedule goes within machines, across, within, and each rank forms one sum.
     """
     inside, across = _split(schedule, machines)
     members = machines[machine_of(machines, rank)]
@@ -80,7 +80,10 @@ def _unfit(schedule, how):
 
 
 def _run(rounds, members, memory):
-    """Run rounds on symbols and return chunk -> who summed it. memory[rank, slot, chunk]: (rank, slot) or two sums."""
+    """Run rounds with symbols; return chunk -> the rank that summed it.
+
+    memory[rank, slot, chunk]: (rank, slot) of an input, or a pair of two sums.
+    """
     formed = {}
     for step in rounds:
         moving = [((t.destination, t.target, chunk), memory[t.source, t.origin, chunk])
@@ -97,14 +100,14 @@ def _run(rounds, members, memory):
 
 
 def _first(expression):
-    """Return the first input in an expression: a + b and b + a, the same bits, are kept as one."""
+    """Return the first input in an expression. It orders a + b and b + a alike, which have the same bits."""
     while isinstance(expression[0], tuple):
         expression = expression[0]
     return expression
 
 
 def _read_first(rounds, rank):
-    """Return the (rank, slot, chunk) of a rank that rounds read before they write them."""
+    """Return the (rank, slot, chunk) of a rank that rounds read before they write it."""
     read, written = {}, set()
     for step in rounds:
         for t in step.transfers:

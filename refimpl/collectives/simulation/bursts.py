@@ -1,10 +1,10 @@
-"""How flows share links, max-min fairly; and token buckets: what idle cards saved up, and let through at once.
+"""How flows share links, max-min fairly; and token buckets: how idle cards send a burst faster than their rate.
 
-    saved |--.                    a flow that begins on a rested card passes at memory's speed until the bucket is
-          |   \\       /           empty, then at the card's rate; whenever less passes than the rate, it fills again
-          +----\\_____/----  time
+    saved |--.                    a flow that begins on an idle card passes at memory's speed until the bucket is
+          |   \       /           empty, then at the card's rate; while less than the rate passes, the bucket fills
+          +----\_____/----  time
 
-A transfer of n bytes through a rested card takes latency + (n - burst) / rate, or next to nothing if n < burst.
+A transfer of n bytes through an idle card takes latency + (n - burst) / rate, or nearly nothing if n < burst.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from refimpl.collectives.simulation.network import Network
 
 EQUAL = 1e-12
-"""Relative difference below which two rates, or two moments, are one."""
+"""Relative difference below which two rates, or two times, count as equal."""
 
 
 def fair_rates(links, capacity):
@@ -20,9 +20,9 @@ def fair_rates(links, capacity):
 
         rate(f) = min over links l of f:  (capacity(l) - rates of flows already full) / flows on l not yet full
 
-    taken link by link, most crowded first: no flow can have more without another, no faster one, having less.
-    links: (k, flows) the links that each flow takes; capacity: (links,) in bytes/s, inf where unlimited.
-    A link is filled as soon as none of its flows is held lower by another link: crowds far apart fill at once.
+    The most crowded link comes first. In the result a flow can get more only if one that is not faster gets less.
+    links: (k, flows), the links of each flow; capacity: (links,) in bytes/s, inf if unlimited.
+    A link is filled when none of its flows is limited more by another link, so distant links are filled at once.
     """
     rates = np.zeros(links.shape[1])
     left = np.array(capacity, dtype=float)
@@ -62,7 +62,7 @@ class Bursts:
         self.emptied = False  # since rates were shared out
 
     def share_out(self, links):
-        """Return each flow's rate (see ``fair_rates``) from now on."""
+        """Return each flow's rate from now on (see ``fair_rates``)."""
         self.emptied = False
         if not self.burst:
             return fair_rates(links, self.limited)
@@ -74,13 +74,13 @@ class Bursts:
         return rates
 
     def last(self) -> float:
-        """Return the seconds until a bucket is empty and rates must be shared out again; inf if none will be."""
+        """Return the seconds until a bucket is empty, when rates must be computed again; inf if none will be."""
         drained = self._drained() if self.burst else self.passing
         some = drained > 0
         return float((self.saved[some] / drained[some]).min(initial=np.inf))
 
     def let(self, seconds: float):
-        """Let flows pass for ``seconds``."""
+        """Let the flows run for ``seconds``."""
         if not self.burst:
             return
         drained = self._drained()
@@ -90,5 +90,5 @@ class Bursts:
         self.emptied = bool((empty & (drained > 0)).any())
 
     def _drained(self):
-        """Return the bytes/s that each bucket which holds something loses."""
+        """Return the bytes/s that each nonempty bucket loses."""
         return np.where(self.saved > 0, self.passing - self.rate, 0)

@@ -1,12 +1,12 @@
-"""Measure the network that the ranks are on, in about half a second: every card is busy both ways, as in an allreduce.
+"""Measure the network between the ranks in about half a second; cards send and receive at once, as in an allreduce.
 
-    machines A B C D: in a round the first ranks of A and B exchange messages, and those of C and D; in the next A and
-    C, B and D; and so on, until every pair has. Small messages give the latency, large ones the speed of each link; the
-    fastest of a card's links is the speed of the card. More machines send to the next one, in a ring, as ranks do
-    within a machine.
+    Machines A B C D: in a round the first ranks of A and B exchange messages, and those of C and D; in the next round A
+    and C, B and D; until every pair has. Small messages give the latency, large ones the speed of each link; the
+    fastest of a card's links gives the speed of the card. If there are more machines, each sends to the next one in a
+    ring, as ranks do within a machine.
 
-Message sizes grow until they take long enough to be timed. All ranks see all times, so all choose the same size, and
-end with the same Network.
+Messages grow until they take long enough to be timed. All ranks know all times, so all choose the same size, and get
+the same Network.
 """
 
 import json
@@ -27,10 +27,10 @@ _ADDED = 1 << 22  # bytes of the arrays added up to time a sum: more than the ne
 
 
 def calibrate(comm, seconds: float = 0.5) -> Network:
-    """Return what was measured of the communicator's ranks and machines, the same on every rank. Collective.
+    """Return the measured network of the communicator's ranks and machines, the same on every rank. Collective.
 
-    seconds: about how long it may take with few machines on a fast network; on one so slow that 32 KiB take longer, a
-    few times that.
+    seconds: about how long it takes with few machines on a fast network. If 32 KiB take longer than this, it takes a
+    few times as long.
     """
     across = tuple(ranks[0] for ranks in comm.machines)
     latency = _latency(comm, (across,))
@@ -54,9 +54,7 @@ def calibrate(comm, seconds: float = 0.5) -> Network:
 
 
 def pairs_of(ranks) -> list[tuple[tuple[int, int], ...]]:
-    """Return rounds of pairs: each rank meets each other once, and all meet one in a round, but for one of an odd
-    number.
-    """
+    """Return rounds of pairs, in which each rank meets each other once; with an odd number one rank rests in each."""
     seats, rounds = [*ranks, *[None] * (len(ranks) % 2)], []
     for _ in seats[1:]:
         met = zip(seats[:len(seats) // 2], reversed(seats))
@@ -66,10 +64,10 @@ def pairs_of(ranks) -> list[tuple[tuple[int, int], ...]]:
 
 
 def network_of(comm, path=None, write=None, seconds: float = 0.5) -> Network:
-    """Return the network that ``path`` holds for these machines. If it holds none, measure it and write it. Collective.
+    """Return the network in the file ``path`` for these machines. If there is none, measure and write it. Collective.
 
-    path: a JSON file, or None to measure always; rank 0 alone reads and writes it.  write(path, value): writes JSON
-    whole or not at all (training.files.write_json).  A file of other machines is replaced.
+    path: a JSON file, read and written by rank 0; None: always measure.  write(path, value): writes JSON completely or
+    not at all (training.files.write_json).  A file for other machines is replaced.
     """
     text = ""
     if path is not None and comm.rank == 0:
@@ -86,10 +84,10 @@ def network_of(comm, path=None, write=None, seconds: float = 0.5) -> Network:
 
 
 def _times(comm, rings, size: int, messages: int = 1, repeats: int = 1, rest: float = 0):
-    """Return (ranks, repeats) seconds in which each rank sent its messages and was sent as many. Collective.
+    """Return (ranks, repeats) seconds in which each rank sent its messages and received as many. Collective.
 
-    They are of ``size`` bytes, to the next rank in its ring; inf for ranks whose ring has no other.
-    rest: seconds to be idle before.
+    They have ``size`` bytes and go to the next rank in its ring; inf for ranks that are alone in their ring.
+    rest: seconds of idleness before.
     """
     mine = np.full(repeats, np.inf)
     ring = next((ring for ring in rings if comm.rank in ring), ())
@@ -111,7 +109,7 @@ def _times(comm, rings, size: int, messages: int = 1, repeats: int = 1, rest: fl
 
 
 def _slowest(times) -> float:
-    """Return the longest of the times of all ranks that have a partner, 0 if none has."""
+    """Return the longest time of all ranks that have a partner; 0 if none has."""
     return float(times[np.isfinite(times)].max(initial=0))
 
 
@@ -125,10 +123,10 @@ def _latency(comm, rings) -> float:
 def _rates(comm, rings, rounds, seconds):
     """Return (links, burst): (ranks, ranks) bytes/s from a rank to its next in a ring of any round, 0 elsewhere.
 
-        rate = (3 n - n) / (time of 3 n - time of n)        what is the same for both, latency and bursts, goes out
-        burst = n - rate * time of n                        see ``_burst``; latency is little beside it
+        rate = (3 n - n) / (time of 3 n - time of n)        latency and bursts, which are in both times, cancel
+        burst = n - rate * time of n                        see ``_burst``; the latency is small beside it
 
-    rings: by which the size is found.  rounds: rings that send at once, for each round. Collective.
+    rings: by which the size is chosen.  rounds: rings that send at once, for each round. Collective.
     """
     # the best of a few: one late rank would end the growth where a card's burst still hides its speed
     size, slowest = _FIRST, _slowest(_times(comm, rings, _FIRST, repeats=3).min(axis=1))
@@ -142,7 +140,7 @@ def _rates(comm, rings, rounds, seconds):
         short, long = (_times(comm, together, n, 1, repeats, rest).min(axis=1) for n in (size, 3 * size))
         for ring in together:
             following = np.roll(ring, -1)
-            # a rank also waits for its other partner: the message between two took what the luckier of them says
+            # a rank may also have waited for its other partner, so of the times at both ends the shorter one counts
             short_took, long_took = (np.minimum(t[list(ring)], t[following]) for t in (short, long))
             if len(ring) > 1:
                 rate = 2 * size / np.maximum(long_took - short_took, long_took / 3)
@@ -152,15 +150,15 @@ def _rates(comm, rings, rounds, seconds):
 
 
 def _burst(size, ahead) -> float:
-    """Return how many of ``size`` bytes a card let through at once, when its time was that of ``ahead`` fewer. Local.
+    """Return how many of ``size`` bytes a card sent at once, if the time was that of ``ahead`` fewer bytes. Local.
 
-    Less than an eighth is not told from noise: such a card has no burst that would matter. No more than half.
+    Less than an eighth cannot be told from noise, and counts as 0. The result is at most half.
     """
     return 0.0 if ahead < size / 8 else min(ahead, size / 2)
 
 
 def _overhead(comm, rings, latency) -> float:
-    """Return the seconds that each of many tiny messages takes beyond the first's latency. Collective."""
+    """Return the seconds that each of many tiny messages takes beyond the latency of the first. Collective."""
     took = _slowest(_times(comm, rings, _TINY, _BURST, 3).min(axis=1))
     return max(0.0, took - latency) / (2 * _BURST)
 

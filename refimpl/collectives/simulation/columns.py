@@ -1,7 +1,7 @@
-"""Rounds as columns: NumPy arrays of who sends what to whom, for readers that work on thousands of ranks.
+"""Rounds as columns: NumPy arrays of all transfers, for code that handles thousands of ranks.
 
 A round of 4096 ranks may have 16 million transfers: as tuples they take minutes, as columns a second. ``columns_of``
-makes columns of any schedule; ``columns`` makes those of the large algorithms without tuples (a test holds them equal).
+converts any schedule; ``columns`` makes those of the large algorithms without tuples (a test compares both).
 """
 
 from collections.abc import Iterable
@@ -22,8 +22,8 @@ _NOTHING = np.zeros(0, np.int32)
 class RoundColumns(NamedTuple):
     """One round. Transfer i: ``source[i]`` sends chunks [start[i], stop[i]) to ``destination[i]``.
 
-    Sums: rank ``adder[j]`` adds chunks [add_start[j], add_stop[j]) of ``times[j]`` slots to others.
-    All (transfers,) or (sums,) integer arrays.
+    Sums: rank ``adder[j]`` adds ``times[j]`` slots to others, in chunks [add_start[j], add_stop[j]). All are
+    (transfers,) or (sums,) integer arrays.
     """
 
     source: np.ndarray = _NOTHING
@@ -38,9 +38,9 @@ class RoundColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnSchedule:
-    """A schedule to be read once, round by round: like ``Schedule``, but nothing of it need be in memory.
+    """A schedule whose rounds can be read once, one after the other: like ``Schedule``, but not stored in memory.
 
-    lanes: segments under way together.
+    lanes: segments under way at once.
     """
 
     name: str
@@ -64,10 +64,10 @@ def round_columns(step: Round) -> RoundColumns:
 
 
 def columns(name: str, ranks: int, machines=None) -> ColumnSchedule:
-    """Return the columns of an allreduce with one input on each rank, large ones without tuples; not proved. Local.
+    """Return the columns of an allreduce with one input on each rank; large ones are made without tuples. Local.
 
-    machines: of an algorithm ``by_machine``, else None.  Raises ValueError where the algorithm does not exist or cannot
-    serve these.
+    They are not proved.  machines: of an algorithm ``by_machine``, else None.  Raises ValueError if the algorithm does
+    not exist or does not work with these numbers.
     """
     if name == "ring":
         return ColumnSchedule(name, ranks, ranks, _ring(ranks))
@@ -85,13 +85,13 @@ def columns(name: str, ranks: int, machines=None) -> ColumnSchedule:
 
 
 def _one_node_each(machines, ranks) -> bool:
-    """True where each machine's leaves are one node of one level: aligned blocks of a power of two of ranks."""
+    """Return whether the microbatches of each machine are one node of one level: aligned blocks of a power of two."""
     each = len(machines[0]) if machines else 0
     return each > 0 and each & (each - 1) == 0 and ranks % each == 0 and machines == in_blocks(ranks, each)
 
 
 def _added(moves: RoundColumns) -> RoundColumns:
-    """Return the round in which what arrives is also added."""
+    """Return the round in which received chunks are also added."""
     at, start, stop = moves.destination, moves.start, moves.stop
     return RoundColumns(moves.source, at, start, stop, at, start, stop, np.ones(at.size, np.int32))
 
@@ -112,7 +112,7 @@ def _ring(ranks):
 
 
 def _all_pairs(count):
-    """Return (the one, the other) of all pairs of different numbers below ``count``."""
+    """Return (first, second) of all pairs of different numbers below ``count``."""
     one = np.repeat(np.arange(count, dtype=np.int32), count - 1)
     other = np.tile(np.arange(count - 1, dtype=np.int32), count)
     other += other >= one

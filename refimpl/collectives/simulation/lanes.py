@@ -1,4 +1,4 @@
-"""What a simulation is made of: one segment of a round, and the lanes in which segments go."""
+"""The parts of a simulation: one segment of a round, and the lanes in which segments follow each other."""
 
 import math
 
@@ -11,7 +11,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 class RoundSegment:
-    """One segment of one round: its flows, and how far each rank has come with it."""
+    """One segment of one round: its flows, and the state of each rank in it."""
 
     def __init__(self, columns: RoundColumns, places: Places, bounds, itemsize, segment, segments):
         def size_of(start, stop):
@@ -34,7 +34,7 @@ class RoundSegment:
         self.left = 0
 
     def released(self):
-        """Return (flows, begin): the flows whose ranks have both entered by now, each once, and when they flow."""
+        """Return (flows, begin): the flows whose two ranks have both entered, each once, and when they begin."""
         flows = slice(None) if self.pending is None else self.pending
         begin = np.maximum(self.entered[self.source[flows]], self.entered[self.destination[flows]])
         ready = begin < math.inf
@@ -49,11 +49,13 @@ class RoundSegment:
 
 
 class Lane:
-    """A segment under way after the other: where each rank is in it. Ranks go through its steps in order."""
+    """Segments that follow each other: the place of each rank in them. Ranks do the steps in order."""
 
     def __init__(self, steps, overhead: float, busy_until, finished):
-        """steps: iterator of RoundSegment.  busy_until, finished: (ranks,) seconds, of all lanes: until when a rank
-        adds or posts messages, and when it has done its last."""
+        """steps: iterator of RoundSegment.  busy_until, finished: (ranks,) seconds, of all lanes.
+
+        They say until when a rank adds or posts messages, and when it has done its last work.
+        """
         self.overhead, self.steps, self.busy_until, self.finished = overhead, steps, busy_until, finished
         self.open: dict[int, RoundSegment | None] = {}
         self.made = 0
@@ -71,14 +73,14 @@ class Lane:
             self._enter(ranks, self._add(ranks, np.full(ranks.size, now), number), number + 1)
 
     def _step(self, number: int) -> RoundSegment | None:
-        """Return a step that some rank has not left; None behind the last."""
+        """Return a step that some rank has not finished; None after the last."""
         while number >= self.made:
             self.open[self.made] = next(self.steps, None)
             self.made += 1
         return self.open[number]
 
     def _enter(self, ranks, when, number):
-        """Let ranks into a step, and on into the next those that have no messages in it."""
+        """Let ranks enter a step, and also the next one if they have no messages in it."""
         while ranks.size:
             step = self._step(number)
             if step is None:
@@ -99,7 +101,7 @@ class Lane:
             number += 1
 
     def _add(self, ranks, when, number):
-        """Return when ranks, their messages of a step over, have done its sums: a rank adds for one lane at a time."""
+        """Return when ranks have done a step's sums after its messages: a rank adds for one lane at a time."""
         step = self.open[number]
         adding = step.adding[ranks]
         until = np.where(adding > 0, np.maximum(when, self.busy_until[ranks]) + adding, when)

@@ -1,4 +1,4 @@
-"""A network as numbers: who shares a machine, how long a message takes, how fast cards, memory and sums are."""
+"""A network as numbers: which ranks share a machine, latency, and the speeds of cards, memory and sums."""
 
 import math
 from dataclasses import asdict, dataclass, fields
@@ -10,7 +10,7 @@ from refimpl.json_file import MOST_BYTES, parse_json, read_plain, shaped
 from refimpl.transport.machines import Machines
 
 FORMAT = 3
-"""The version of the JSON form; another is refused."""
+"""The version of the JSON form. Others are refused."""
 
 _OF_A_MACHINE = ("bandwidth_out", "bandwidth_in", "memory_bandwidth")
 _TIMES = ("latency", "latency_within", "overhead")
@@ -18,18 +18,18 @@ _TIMES = ("latency", "latency_within", "overhead")
 
 @dataclass(frozen=True)
 class Network:
-    """What ``simulate`` knows of a cluster: alpha-beta-gamma of Thakur, Rabenseifner & Gropp (2005), with shared cards.
+    """The numbers of a cluster for ``simulate``: alpha-beta-gamma of Thakur, Rabenseifner & Gropp (2005), shared cards.
 
-    machines: the ranks of each machine.  A speed of machines is one number for all, or a tuple with one for each.
+    machines: the ranks of each machine.  A speed is one number for all machines, or a tuple with one for each.
     latency, latency_within: seconds until a message's first byte arrives, between machines and within one (alpha).
     bandwidth_out, bandwidth_in: bytes/s that leave and enter a machine's card, shared by its ranks (1 / beta).
     memory_bandwidth: bytes/s of all messages within a machine, shared by its ranks.
-    reduction: bytes/s of one operand that a rank adds to another (1 / gamma); math.inf where sums cost nothing.
-    overhead: seconds a rank is busy with each message it sends or is sent, before any of a round's messages leaves.
-    burst: bytes that a card which was idle lets through at once, in and out (the size of its token bucket).
-    links: bytes/s from each machine to each other, as measured while other pairs exchange messages; (): not measured.
+    reduction: bytes/s of one operand that a rank adds to another (1 / gamma); math.inf if sums take no time.
+    overhead: seconds of a rank's work for each message that it sends or receives, before the round's messages are sent.
+    burst: bytes that an idle card sends, and receives, at once (the size of its token bucket).
+    links: bytes/s from each machine to each other, measured while other pairs exchange messages; (): not measured.
 
-    Local. Raises ValueError if the numbers describe no network.
+    Local. Raises ValueError for invalid numbers.
     """
 
     machines: Machines
@@ -69,21 +69,21 @@ class Network:
 
     @property
     def ranks(self) -> int:
-        """How many ranks the machines have together."""
+        """The number of ranks on all machines."""
         return sum(map(len, self.machines))
 
     def places(self) -> Places:
-        """Return where transfers go. Local."""
+        """Return the links of transfers. Local."""
         return Places(self)
 
     def to_dict(self) -> dict:
-        """Return what ``from_dict`` reads, for JSON; infinite reduction is null. Local."""
+        """Return plain data for JSON; infinite reduction is null. Local."""
         record = asdict(self)
         return {"format": FORMAT, **record, "reduction": None if self.reduction == math.inf else self.reduction}
 
     @classmethod
     def from_dict(cls, value) -> "Network":
-        """Return the network that ``to_dict`` described. Raises ValueError for anything else. Local."""
+        """Return the network that ``to_dict`` wrote. Raises ValueError for anything else. Local."""
         try:
             value = dict(shaped(value, dict[str, Any]))
             if (version := value.pop("format", None)) != FORMAT:
@@ -96,10 +96,7 @@ class Network:
 
 
 def load_network(path: Path, machines: Machines) -> Network:
-    """Return the network in a JSON file. Raises ValueError if it is none or not of these machines, OSError if unread.
-
-    It is written by handing ``to_dict()`` to whatever writes files whole (training.files.write_json). Local.
-    """
+    """Return the network in a JSON file. Raises ValueError if it is invalid or of other machines, OSError. Local."""
     try:
         network = Network.from_dict(parse_json(read_plain(path, MOST_BYTES), object))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Which links a transfer between two ranks takes, and how many bytes have left and entered each machine."""
+"""The links that a transfer between two ranks uses, and the bytes that have left and entered each machine."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from refimpl.collectives.links.graph import Links
 
 
 class Places:
-    """Links of cards: machine m sends over m, takes in over M + m, moves bytes within over 2 M + m; 3 M is no link."""
+    """Links of cards. Machine m sends over link m, receives over M + m, copies within over 2 M + m; 3 M is no link."""
 
     def __init__(self, network):
         self.network, self.machines = network, len(network.machines)
@@ -36,7 +36,7 @@ class Places:
 
 
 class GraphPlaces(Places):
-    """Links of a graph, numbered as they are listed; the number behind the last is none. Each rank is a machine."""
+    """Links of a graph, numbered as in its list; the next number is no link. Each rank is a machine."""
 
     def __init__(self, network):
         self.network, self.machines = network, network.ranks
@@ -48,7 +48,7 @@ class GraphPlaces(Places):
         self.longest = max(map(len, self.ways.values()))
 
     def links(self, source, destination):
-        """Return ((k, transfers) links, latency) of transfers between ranks. ValueError where no link joins two."""
+        """Return ((k, transfers) links, latency) of transfers. Raises ValueError if no link joins two of the ranks."""
         found = np.full((self.longest, len(source)), self.capacity.size - 1, np.int32)
         for at, pair in enumerate(zip(source.tolist(), destination.tolist())):
             if pair not in self.ways:
@@ -59,8 +59,7 @@ class GraphPlaces(Places):
 
 
 def ways_of(links) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Return (rank, rank) -> the nodes of the way between them, over a link or switches: the shortest, then the widest.
-    """
+    """Return (rank, rank) -> the nodes of the way between them, through switches: the shortest, of these the widest."""
     found = {}
     for start in range(links.ranks):
         ways = [((start,), math.inf)]
@@ -78,7 +77,7 @@ def ways_of(links) -> dict[tuple[int, int], tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class GraphNetwork:
-    """links, each of which carries its rate times ``unit`` bytes/s. The rest as of ``Network``."""
+    """A network whose links each carry their rate times ``unit`` bytes/s. The other fields are those of ``Network``."""
 
     links: Links
     unit: float
@@ -94,19 +93,19 @@ class GraphNetwork:
 
     @property
     def machines(self) -> tuple[tuple[int, ...], ...]:
-        """Each rank alone."""
+        """The machines: one for each rank."""
         return tuple((rank,) for rank in range(self.ranks))
 
     @property
     def bandwidth_out(self) -> tuple[float, ...]:
-        """Bytes/s that the links out of each rank carry together."""
+        """The sum of bytes/s of the links out of each rank."""
         return tuple(float(self.links.out_of({rank})) * self.unit for rank in range(self.ranks))
 
     @property
     def bandwidth_in(self) -> tuple[float, ...]:
-        """Bytes/s that the links into each rank carry together."""
+        """The sum of bytes/s of the links into each rank."""
         return tuple(float(self.links.into({rank})) * self.unit for rank in range(self.ranks))
 
     def places(self) -> GraphPlaces:
-        """Return where transfers go. Local."""
+        """Return the links of transfers. Local."""
         return GraphPlaces(self)

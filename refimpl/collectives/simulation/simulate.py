@@ -1,15 +1,14 @@
-"""How long a schedule takes on a network: events of a fluid model, in which messages share cards and memory fairly.
+"""The time of a schedule on a network: events of a fluid model, in which messages share cards and memory fairly.
 
-A rank enters a round when its transfers and sums of the round before are done. A transfer begins one latency after
-both its ranks have entered the round, then flows. At any moment the flows of a machine share what its card sends and
-takes in, and those within a machine its memory, max-min fairly (see bursts.py); whenever one ends or begins the rates
-change. Cards that were idle let a burst through first (see bursts.py). After its transfers of a round a rank adds:
-bytes / reduction seconds. With one rank a machine, and a round's messages alike, this is alpha + n beta + n gamma
-(Thakur, Rabenseifner & Gropp 2005); without, the formulas end.
+A rank enters a round when its transfers and sums of the last round are done. A transfer begins one latency after both
+its ranks have entered the round. Then it flows. At any time the flows share the rates of cards and of memory, max-min
+fairly (see bursts.py); rates change when a flow begins or ends. Idle cards first send a burst. After its transfers of a
+round a rank adds for bytes / reduction seconds. With one rank on each machine and equal messages in a round, the time
+is alpha + n beta + n gamma (Thakur, Rabenseifner & Gropp 2005); otherwise there is no such formula.
 
-Segments are run as run.py does: some lanes at once, each a run of the whole schedule. Messages of one pair of ranks go
-one after the other, as on a connection, and a rank adds up one segment at a time. Once the network is full, each
-segment takes as long as the one before: a vector of very many is not simulated whole.
+Segments run as in run.py: several lanes at once, each a run of the whole schedule. Messages between two ranks follow
+each other, as on a connection, and a rank adds up one segment at a time. When the network is full, each segment takes
+as long as the last one. So a vector of very many segments is not simulated whole.
 """
 
 import math
@@ -26,16 +25,16 @@ from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.places import GraphNetwork, Places
 
 FEW, MANY, SIMULATED = 2, 4, 8
-"""Segments a lane. SIMULATED: of a vector that is simulated whole; a longer one takes minutes at 48 ranks."""
+"""Segments in a lane. SIMULATED: the most that are simulated; more would take minutes at 48 ranks."""
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What was predicted. seconds: until the last rank is done.
+    """The prediction. seconds: until the last rank is done.
 
-    finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines; of a graph each rank is one.
-    busiest: the machine whose card has most to do for its speed.  utilisation: the part of the time that takes at full
-    speed, above 1 if bursts passed; 0 with one machine.
+    finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines; in a graph each rank is one.
+    busiest: the machine whose card has the most work for its speed.  utilisation: the fraction of the time that this
+    takes at full speed, above 1 if bursts passed; 0 with one machine.
     """
 
     seconds: float
@@ -50,8 +49,8 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network | GraphNetwor
              segments: int = 1) -> Simulation:
     """Predict a schedule's time for a vector of ``elements`` of ``itemsize`` bytes. Local.
 
-    segments: the number of pieces of a chunk (``segments_of`` says how many ``run`` takes); 1: rounds do not overlap.
-    Raises ValueError if the schedule is for other ranks than the network has.
+    segments: the number of pieces of a chunk (see ``segments_of``); with 1, rounds do not overlap.
+    Raises ValueError if the network has other ranks.
     """
     table = columns_of(schedule) if isinstance(schedule, Schedule) else schedule
     if table.ranks != network.ranks:
@@ -73,9 +72,9 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network | GraphNetwor
 
 def seconds_of(schedule: Schedule, network: Network | GraphNetwork, elements: int, itemsize: int,
                segments: int) -> float:
-    """Return ``simulate``'s seconds; beyond SIMULATED segments from those of FEW and MANY alike. Local.
+    """Return ``simulate``'s seconds. Beyond SIMULATED segments they are extrapolated from FEW and MANY. Local.
 
-        seconds of S segments = seconds of MANY + (S - MANY) (seconds of MANY - seconds of FEW) / (MANY - FEW)
+    seconds of S segments = seconds of MANY + (S - MANY) (seconds of MANY - seconds of FEW) / (MANY - FEW)
     """
     lanes = lanes_of(schedule)
     if segments <= SIMULATED * lanes:
@@ -86,8 +85,9 @@ def seconds_of(schedule: Schedule, network: Network | GraphNetwork, elements: in
 
 
 class _Flows:
-    """A set of flows as columns (flows,): number of lane and step, bytes left, begin; (2, flows): rank, (k, flows):
-    link.
+    """A set of flows as columns (flows,): number of lane and step, bytes left, begin.
+
+    rank: (2, flows).  link: (k, flows).
     """
 
     def __init__(self):
@@ -130,7 +130,7 @@ def _take_released(lanes, waiting: _Flows):
 
 
 def _first_of_pairs(waiting: _Flows, flowing: _Flows, begun, ranks):
-    """Return the flows that begin now: the oldest one of each pair of ranks, if the pair has no flow under way."""
+    """Return the flows that begin now: the oldest of each pair of ranks, if the pair has no flow under way."""
     some = np.flatnonzero(begun)
     some = some[np.lexsort((some, waiting.begin[some]))]
     pair = waiting.rank[0, some].astype(np.int64) * ranks + waiting.rank[1, some]
@@ -142,7 +142,7 @@ def _first_of_pairs(waiting: _Flows, flowing: _Flows, begun, ranks):
 
 
 def _run(lanes: list[Lane], places: Places):
-    """Go from event to event until no flow is left. An event: flows end, others begin, a card's burst is over."""
+    """Go from event to event until no flow is left. Events: flows end, flows begin, a card's burst ends."""
     waiting, flowing, now, rates = _Flows(), _Flows(), 0.0, np.zeros(0)
     bursts = Bursts(places.network, places.capacity)
     while True:
