@@ -20,6 +20,11 @@ class Node(NamedTuple):
         return self.index << self.level
 
     @property
+    def leaves(self) -> range:
+        """The microbatches in the sum; beyond the last microbatch there may be further numbers."""
+        return range(self.first_leaf, self.index + 1 << self.level)
+
+    @property
     def parent(self) -> "Node":
         """The node that adds this one and its sibling."""
         return Node(self.level + 1, self.index >> 1)

@@ -81,9 +81,6 @@ class AllreduceExchange(DenseReplicas, of=Allreduce):
     def advance(self):
         self.allreduce.advance()
 
-    def finish(self):
-        self.allreduce.finish()
-
     def push(self):
         self.take_dense()
         total, counts = Arena(self.gradients.layout, flat=self.allreduce()), self.comm.rank == 0

@@ -64,10 +64,6 @@ class RowsAsDenseExchange(ReplicatedRows, of=RowsAsDense):
     def advance(self):
         self.allreduce.advance()
 
-    def finish(self):
-        self.filled = False
-        self.allreduce.finish()
-
     def _fill(self):
         """Write the gradients that were added into the slots of the allreduce."""
         parts, self.filled = self.gradients.take(), True

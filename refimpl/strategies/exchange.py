@@ -107,9 +107,6 @@ class Exchange:
     def advance(self):
         """Continue the exchange that was begun, while this rank computes. Local."""
 
-    def finish(self):
-        """Finish the exchange that was begun, and drop what it brings: the step has failed. Collective."""
-
     def push(self) -> list[ReducedGradient]:
         """Exchange and sum the added gradients; return this rank's parts of the sums. Collective."""
         raise NotImplementedError

@@ -6,8 +6,9 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from refimpl.gradients import Node
 from refimpl.training.step.arriving import Arriving, Fetched, Wanted, wanted_rows
-from refimpl.training.step.sequential import LeavingStep
+from refimpl.training.step.sequential import LeavingStep, SequentialStep
 
 
 def some_needs(rng, count, rows):
@@ -60,7 +61,7 @@ def test_a_mapping_asks_once_and_only_for_what_is_looked_up():
         mapping["c"]
 
 
-@pytest.mark.parametrize("end", [lambda step: step.put(1, "node", {}), lambda step: step.put(1, None, None),
+@pytest.mark.parametrize("end", [lambda step: step.put(1, Node(0, 1), {}), lambda step: step.put(1, None, None),
                                  lambda step: step.add(1, None), lambda step: step.add(1, {"weight": 1.0})])
 def test_a_sum_begins_with_the_last_microbatch_however_it_ends(end):
     """Its own gradient, none, or what was formed before a death; else the others would wait for ever."""
@@ -68,7 +69,27 @@ def test_a_sum_begins_with_the_last_microbatch_however_it_ends(end):
     step = LeavingStep(SimpleNamespace(exchanges=[exchange], exchange_of={"weight": exchange}, variables=[]),
                        {0: {}, 1: {}}, {}, None)
     step._leave = left.append
-    step.put(0, "another node", {})
+    step.put(0, Node(0, 0), {})
     assert left == []
     end(step)
     assert left == [exchange]
+
+
+def test_a_computation_that_failed_leaves_no_microbatch_out():
+    """The exchange gets nothing for those that are missing, in order; if it failed itself, the error ends the rank."""
+    added, error = [], ValueError("the cat")
+    exchange = Mock(add=lambda leaf, gradients: added.append((leaf, gradients)))
+    step = SequentialStep(SimpleNamespace(exchanges=[exchange], variables=[], exchange_of={}, comm=Mock()),
+                          dict.fromkeys(range(2, 8), {}), {}, None)
+    step.put(2, Node(1, 1), {})
+    step.add(4, "some")
+    step.complete(None)
+    assert added == [(4, "some")]
+    step.complete(error)
+    assert added == [(4, "some"), (5, None), (6, None), (7, None)]
+    step.complete(error)
+    assert len(added) == 4
+    exchange.add = Mock(side_effect=error)
+    for fails in (lambda: step.add(8, "more"), lambda: step.complete(error)):
+        with pytest.raises(ValueError, match="the cat"):
+            fails()

@@ -12,15 +12,10 @@ from refimpl.transport import CollectiveError, SilentPeer
 
 
 class OneRank:
-    """A communicator of one rank, which notes what was agreed on."""
+    """A communicator of one rank."""
 
     def __init__(self, transport=None):
-        self.agreed, self.device_transport = [], transport
-
-    def agree(self, error):
-        self.agreed.append(error)
-        if error is not None:
-            raise CollectiveError(str(error))
+        self.device_transport = transport
 
     def stay_one(self):
         pass
@@ -74,18 +69,8 @@ def test_jobs_are_done_in_order_and_not_before_their_time():
     assert background.wait(jobs[2]) == 2 and done == [0, 1, 2] and not jobs[3].done.is_set()
     jobs[3].release()
     background.finish()
-    assert done == [0, 1, 2, 3] and background.comm.agreed == [None] * 3
+    assert done == [0, 1, 2, 3]
     assert background.timeline.seconds["waiting for exchange"] > 0 and not background.thread.is_alive()
-
-
-def test_a_computation_that_failed_ends_the_jobs_that_wait_for_it():
-    jobs = [Job(lambda: "pulled"), Job(lambda: 1 / 0, awaited=True), Job(lambda: 1 / 0, awaited=True)]
-    background = started(*jobs)
-    background.fail(ValueError("the cat"))
-    for ask in (lambda: background.wait(jobs[1]), lambda: background.wait(jobs[2]), background.finish):
-        with pytest.raises(CollectiveError, match="the cat"):
-            ask()
-    assert len(background.comm.agreed) == 1
 
 
 def test_a_failing_job_stops_the_rest_and_is_told():
@@ -113,7 +98,7 @@ def test_peers_that_do_not_come_on_the_device_end_the_step():
     background = started(Job(lambda: "pulled"), Job(lambda: "never", awaited=True), transport=transport)
     with pytest.raises(SilentPeer, match="rank 1 does not come"):
         background.finish()
-    assert transport.closed and background.comm.agreed == []
+    assert transport.closed
 
 
 def test_numpys_error_state_holds_in_the_thread():

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from toys import Lying, Script, Scripted, Toy, last, make_options, named, raising, refusal, toy_data, whole_state
+from toys import WAYS, Lying, Script, Scripted, Toy, last, make_options, named, raising, refusal, toy_data, whole_state
 
 from refimpl.gradients import leaves_of
 from refimpl.training.evaluate import evaluate
@@ -105,6 +105,21 @@ def test_an_exception_in_data_on_one_rank(comm):
     if last(comm):
         data.microbatch = raising(OSError("the disk is gone"))
     assert refused(comm, data=data).startswith(named(comm) + "the disk is gone")
+
+
+@pytest.mark.parametrize("way", [*WAYS.values(), *(
+    dict(codec={"dense": codec, "sparse": "bf16"}) for codec in ("topk:0.1", "onebit", "powersgd:1", "integers:16"))],
+    ids=str)
+@pytest.mark.thorough("hot_rows", "integers")
+def test_an_exception_however_gradients_travel(comm, way):
+    """The rank takes part in the sums with what it has; then all stop, and no message is left under way."""
+    for calls in (0, 1, 2):
+        left = iter([*[None] * calls, ValueError("the cat")])
+        model = Lying(last(comm), before=lambda _: (error := next(left)) is None or raising(error)())
+        trainer = Trainer.open(model, toy_data(), make_options("toy", "adam", **way), comm)
+        assert refusal(comm, trainer.train_step).startswith(named(comm) + "the cat")
+    trainer = Trainer.open(Toy(), toy_data(), make_options("toy", "adam", **way), comm)
+    assert np.isfinite(trainer.train_step()["loss"])
 
 
 @several

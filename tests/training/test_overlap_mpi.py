@@ -117,7 +117,7 @@ def test_the_trace_shows_exchanges_beside_the_computation(comm, architecture, pu
     pushes, pulls = spans_of(trainer, push), spans_of(trainer, "pull")
     assert begin < pushes[0][0] < end
     assert len(pulls) == {"hybrid": 4, "allreduce": 0, "ps": 6}[architecture]
-    assert {lane for name, *_, lane in trainer.timeline.spans if name in ("push", "pull", push, "agree")} == {1}
+    assert {lane for name, *_, lane in trainer.timeline.spans if name in ("push", "pull", push)} == {1}
     seconds = record["seconds"]
     assert 12 * Slow.SECONDS <= seconds["compute"] < end - begin + 1e-3
     lanes = [{name for name, *_, lane in trainer.timeline.spans if lane == which} for which in (0, 1)]

@@ -28,7 +28,8 @@ class OwnSlots:
         """Return the sum of the slots over all ranks, in slots[0]. Finish it if it was begun. Collective."""
         if self.under_way is None:
             return self.runner(self.slots)
-        self.finish()
+        self.under_way.finish()
+        self.under_way = None
         return self.slots[0]
 
     def begin(self):
@@ -40,12 +41,6 @@ class OwnSlots:
         """Let a sum that was begun make progress. Local."""
         if self.under_way is not None:
             self.under_way.advance()
-
-    def finish(self):
-        """Finish a sum that was begun. Collective."""
-        if self.under_way is not None:
-            self.under_way.finish()
-            self.under_way = None
 
 
 def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,

@@ -84,9 +84,6 @@ class SharedRunner:
     def begin(self):
         """Do nothing: the sum is this rank's own work, done in the call."""
 
-    def finish(self):
-        """As ``begin``."""
-
     def advance(self):
         """Do nothing: nothing was begun."""
 

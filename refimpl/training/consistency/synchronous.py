@@ -142,7 +142,8 @@ class Synchronous:
         reduced, scalars = [], self.model.scalars
         if exchanges.keeps and error is None:
             self.after_computing(number, losses, exchanges.formed())
-        for pieces in exchanges.sums(error):
+        exchanges.complete(error)
+        for pieces in exchanges.sums():
             reduced += pieces
             with self.timeline.phase("norm"):
                 scalars.add(pieces)

@@ -223,7 +223,10 @@ class MeshStep:
         def take(ready):
             new = final.take(ready, self.own)
             self.model.check_gradients(new, v, self.model.by_name, {})
-            self._begin(v, gradients.take(v, new))
+            full = gradients.take(new)
+            for exchange, its_own in full.items():
+                exchange.add(v, its_own)
+            self._begin(v, full)
             self.advance()
 
         return take, final

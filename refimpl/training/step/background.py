@@ -1,8 +1,8 @@
 """One thread that does a rank's exchanges in a fixed order while the rank computes.
 
 All ranks must do the same exchanges in the same order, however fast each computes. So the jobs of a step are known when
-it begins. Before a job that needs results of the computation, all ranks agree to continue. If the computation of a rank
-has failed, the rank says so there, and all stop at the same job.
+it begins. A job that needs results of the computation begins when this rank releases it. A rank whose computation has
+failed releases all jobs and takes part in them, so that no rank waits for it.
 """
 
 import contextvars
@@ -16,7 +16,7 @@ from refimpl.transport import Aborted, SilentPeer
 class Job:
     """A task of the thread. work() -> result.
 
-    awaited: whether it waits for ``release``; then all ranks first agree that none has failed.
+    awaited: whether it waits for ``release``.
     ready, ended: GPU events (see ``streams``): the work follows ``ready``, and ``ended`` follows the work.
     """
 
@@ -46,7 +46,6 @@ class Background:
 
     def __init__(self, comm, jobs: list[Job], timeline, streams: OneLine = OneLine()):
         self.comm, self.jobs, self.timeline, self.streams = comm, jobs, timeline, streams
-        self.error: BaseException | None = None  # an error of the computation, to be agreed on
         self.failure: BaseException | None = None  # what ended the thread
         context = contextvars.copy_context()  # np.errstate holds here too
         self.thread = threading.Thread(target=context.run, args=(self._run,), name="exchange", daemon=True)
@@ -69,12 +68,6 @@ class Background:
             raise self.failure
         self.streams.after(job.ended)
         return job.result
-
-    def fail(self, error: BaseException):
-        """Report an error of this rank's computation to all ranks, at the next awaited job."""
-        self.error = error
-        for job in self.jobs:
-            job.release()
 
     def finish(self):
         """Wait for the last job; raise the error that ended the thread, if any. Then the communicator is free."""
@@ -106,8 +99,6 @@ class Background:
         if not job.released.is_set():
             self.comm.settle(job.released.is_set)
         job.released.wait()
-        with self.timeline.phase("agree"):
-            self.comm.agree(self.error)
         self.streams.after(job.ready)
 
     def _do(self, job):

@@ -58,14 +58,11 @@ class OverlappedStep(LeavingStep):
 
         return Arriving(self.coming.names, look_up)
 
-    def sums(self, error: BaseException | None):
+    def sums(self):
         """Yield lists of this rank's parts of the sums (``ReducedGradient``), each when it is complete. Collective.
 
-        error: of the computation. It ends all ranks here, unless everything had been sent before; then the caller must
-        report it. The communicator is free after the last list.
+        The communicator is free after the last list.
         """
-        if error is not None:
-            self.background.fail(error)
         for job in self.pushes.values():
             yield self.background.wait(job)
         self.background.finish()

@@ -1,8 +1,11 @@
 """The exchanges of a step, one after the other: everything is pulled, then computed, then pushed."""
 
+from functools import partial
+
 from kernels.arrays import read_only
 from kernels.each import aligned_each
 from refimpl.training.step.arriving import Fetched
+from refimpl.transport import Aborted, SilentPeer
 
 
 class SequentialStep:
@@ -10,14 +13,18 @@ class SequentialStep:
 
     parameters: the ``Parameters``.  needs: microbatch -> (name -> rows), None if it has no examples, in order.
     wanted: of ``Parameters.wanted``.  dense: name -> value of every dense variable.
+    missing: exchange -> the microbatches whose gradients it has not taken yet.
+    moving: whether an exchange is taking gradients or starting messages. An error at this time may leave it half done.
     """
 
     ready = None  # nothing leaves before all gradients of a microbatch are there
     keeps = False  # whether ``formed`` will be asked for
+    moving = False
 
     def __init__(self, parameters, needs, wanted, timeline):
         self.parameters, self.timeline = parameters, timeline
         self.coming = ComingRows(parameters, needs, wanted)
+        self.missing = {exchange: set(needs) for exchange in parameters.exchanges}
 
     def begin(self):
         """Pull all that the rank's microbatches need. Collective."""
@@ -37,7 +44,7 @@ class SequentialStep:
     def add(self, leaf: int, gradients):
         """Add a microbatch's gradients, None if it has no examples. Leaves come in order. Local."""
         for exchange in self.parameters.exchanges:
-            exchange.add(leaf, gradients)
+            self._take(exchange, [leaf], partial(exchange.add, leaf, gradients))
 
     def formed(self) -> list[dict]:
         """Return for each exchange node -> name -> sum: the sums that this rank sends. Local."""
@@ -50,15 +57,32 @@ class SequentialStep:
         """
         if node is not None:
             for exchange in self.parameters.exchanges:
-                exchange.put(node, sums)
+                self._take(exchange, node.leaves, partial(exchange.put, node, sums))
 
-    def sums(self, error: BaseException | None):
-        """Yield lists of this rank's parts of the sums (``ReducedGradient``). Collective.
+    def _take(self, exchange, leaves, take):
+        """Let an exchange take these microbatches' gradients."""
+        self.moving = True
+        take()
+        self.missing[exchange].difference_update(leaves)
+        self.moving = False
 
-        error: of this rank's computation; then all ranks stop here.
+    def complete(self, error: BaseException | None):
+        """After an error of the computation, add nothing for the microbatches that are missing. Local.
+
+        So this rank takes part in all sums, and no rank waits for it. The caller reports the error after them.
+        Raises the error if this rank cannot take part. Then only an abort message reaches the others.
         """
-        with self.timeline.phase("wait"):
-            self.parameters.comm.agree(error)
+        if error is None:
+            return
+        self.parameters.comm.stay_one()  # a child of a fork takes part in nothing
+        if self.moving or isinstance(error, (SilentPeer, Aborted)):
+            raise error
+        for exchange, leaves in self.missing.items():
+            for leaf in sorted(leaves):
+                self._take(exchange, [leaf], partial(exchange.add, leaf, None))
+
+    def sums(self):
+        """Yield lists of this rank's parts of the sums (``ReducedGradient``). Collective. Call ``complete`` before."""
         reduced = []
         for exchange in self.parameters.exchanges:
             with self.timeline.phase(exchange.phase):
@@ -78,10 +102,14 @@ class LeavingStep(SequentialStep):
     def __init__(self, parameters, needs, wanted, timeline):
         super().__init__(parameters, needs, wanted, timeline)
         self.last, self.gradients, self.sums_kept = max(needs, default=None), ReadyGradients(parameters.exchange_of), []
+        self.left = []  # exchanges whose sums have begun
 
     def ready(self, leaf: int, gradients):
         """Take gradients that are ready before others. An exchange gets its gradients when all of them are ready."""
-        self._go_on(leaf, self.gradients.take(leaf, gradients))
+        full = self.gradients.take(gradients)
+        for exchange, its_own in full.items():
+            self._take(exchange, [leaf], partial(exchange.add, leaf, its_own))
+        self._go_on(leaf, full)
 
     def add(self, leaf, gradients):
         if gradients is None:
@@ -98,12 +126,17 @@ class LeavingStep(SequentialStep):
     def formed(self):
         return self.sums_kept
 
+    def complete(self, error):
+        super().complete(error)
+        self._leave_all([exchange for exchange in self.parameters.exchanges if exchange not in self.left])
+
     def _leave_all(self, exchanges):
         """Begin the sums of these exchanges."""
         for exchange in exchanges:
             if self.keeps:
                 self.sums_kept.append(exchange.formed())
             self._leave(exchange)
+            self.left.append(exchange)
 
     def _go_on(self, leaf, exchanges):
         """Begin the sums of these exchanges if this is the last microbatch."""
@@ -119,15 +152,13 @@ class ReadyGradients:
     def __init__(self, exchange_of: dict):
         self.exchange_of, self.taken = exchange_of, {}
 
-    def take(self, leaf: int, gradients) -> list:
-        """Take new gradients, by name; return the exchanges that now have all of theirs, and have been given them."""
+    def take(self, gradients) -> dict:
+        """Take new gradients, by name; return exchange -> its gradients, of those that now have all of theirs."""
         new = {name: gradients[name] for name in gradients if name not in self.taken and name in self.exchange_of}
         self.taken |= new
-        full = [exchange for exchange in dict.fromkeys(self.exchange_of[name] for name in new)
-                if all(v.name in self.taken for v in exchange.variables)]
-        for exchange in full:
-            exchange.add(leaf, {v.name: self.taken[v.name] for v in exchange.variables})
-        return full
+        return {exchange: {v.name: self.taken[v.name] for v in exchange.variables}
+                for exchange in dict.fromkeys(self.exchange_of[name] for name in new)
+                if all(v.name in self.taken for v in exchange.variables)}
 
     def end(self):
         """Drop the gradients of this microbatch."""
