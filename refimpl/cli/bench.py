@@ -59,7 +59,7 @@ def run(given: dict) -> int:
     """Race, and print the result. It starts the ranks that it needs: run it without mpirun."""
     for option, benches in OF_BENCH.items():
         if option in given and given["bench"] not in benches:
-            raise ValueError(f"--{option} goes with bench {' or '.join(benches)}, not with bench {given['bench']}")
+            raise ValueError(f"--{option} works only with bench {' or '.join(benches)}, not bench {given['bench']}")
     race = {"allreduce": _allreduce, "gpu": _gpu, **dict.fromkeys(TRAININGS, _training)}.get(given["bench"], _one_rank)
     length = {name: given[name] for name in ("seconds", "rounds") if name in given}
     result, lines = race(given, length)
@@ -180,6 +180,6 @@ def _bytes(text: str) -> int:
         raise argparse.ArgumentTypeError(str(problem)) from problem
     most = memory() // 16  # four ranks have some arrays of it each
     if not 4 <= size <= most:
-        raise argparse.ArgumentTypeError(f"{text} is no size between 4 B, a number, and {size_name(most)}, a sixteenth "
-                                         "of this host's memory")
+        raise argparse.ArgumentTypeError(f"{text}: give a size from 4 B (one number) to {size_name(most)} (a sixteenth "
+                                         "of this host's memory)")
     return size

@@ -65,7 +65,7 @@ def run(given: dict) -> int:
         raise ValueError("name an algorithm (or all), and --ranks of at least 1")
     elements = int(parse(given["bytes"], BYTES, "--bytes")) // _ITEMSIZE
     if elements * given["ranks"] >= 2**63:
-        raise ValueError(f"--bytes {given['bytes']}: with {given['ranks']} ranks more than 64 bits can count")
+        raise ValueError(f"--bytes {given['bytes']} on {given['ranks']} ranks: 64 bits cannot count them; give fewer")
     names, left_out = _feasible(given)
     network = network_from(given) if links is None else _graph(links, given)
     found = [_predicted(name, network, elements, given["segments"]) for name in names]
@@ -89,7 +89,7 @@ def _links(given):
 
     links = named_links(given["links"])
     if wrong := [f"--{option}" for option in ("rates", "burst") if given.get(option, "0") != "0"]:
-        raise ValueError(f"{wrong[0]} is of cards, and --links has links of their own: leave one of them out")
+        raise ValueError(f"{wrong[0]} describes network cards, but --links describes the network: leave one out")
     if given.setdefault("ranks", links.ranks) != links.ranks or given["ranks_per_machine"] != 1:
         raise ValueError(f"--links {links.name} has {links.ranks} ranks, each a machine: leave --ranks and "
                          "--ranks-per-machine out")

@@ -191,7 +191,8 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
         manifest = read_manifest(rest["resume"])
         recipe = resumed(manifest.describe, chosen_recipe)
         if name not in (None, recipe.model):
-            raise ValueError(f"{rest['resume']} holds a checkpoint of {recipe.model}, not of {name}")
+            raise ValueError(f"{rest['resume']} holds a checkpoint of {recipe.model}, not of {name}: leave {name} out, "
+                             "or resume another run")
         before = resumed(manifest.describe, {}), Options.from_json(manifest.options)
         options = replace(before[1], **chosen_options)
         changes = _changes(before, (recipe, options))
@@ -213,7 +214,7 @@ def _check_survival(rest):
     if "backup_every" in rest and "survive" not in rest:
         raise ValueError("--backup-every says how often --survive copies rows: give both, or leave it out")
     if "replay" in rest and "survive" in rest:
-        raise ValueError("--survive goes without --replay: a replay is done once more when it has ended early")
+        raise ValueError("--survive cannot be used with --replay: if a replay ends early, start it again")
 
 
 def _recorded(recipe, options, rest):
@@ -225,7 +226,7 @@ def _recorded(recipe, options, rest):
         return None
     asked = [*recipe, *options, *(name for name in rest if name in BESIDE_REPLAY)]
     if asked:
-        raise ValueError(f"--replay {directory} says itself what is trained and how: leave out {', '.join(asked)}")
+        raise ValueError(f"--replay {directory} already says what is trained and how: leave out {', '.join(asked)}")
     return RecordedRun.read(directory)
 
 

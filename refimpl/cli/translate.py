@@ -50,7 +50,8 @@ class Translator:
         entry = entry_of(recipe.model)
         self.answer = entry.translate
         if self.answer is None:
-            raise ValueError(f"{directory} holds a training of {recipe.model}, which does not translate")
+            raise ValueError(f"{directory} holds a training of {recipe.model}, which does not translate: "
+                             "give a run of a translation model")
         self.model, self.pairs = model_and_content(entry, recipe)
         self.values = read_parameters(directory)
 

@@ -56,7 +56,7 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no allreduce algorithm {algorithm!r}; there are auto, {', '.join(ALGORITHMS)}")
     if machines is not None and not by_machine(algorithm):
-        raise ValueError(f"{algorithm} takes no machines; hierarchical does")
+        raise ValueError(f"{algorithm} takes no machines: leave them out, or name hierarchical")
     schedule = _schedule(algorithm, inputs, kind, {} if machines is None else {"machines": machines})
     prove(schedule)
     return schedule

@@ -67,7 +67,7 @@ def inputs(case: Case, step: int, rank: int) -> dict[str, Any]:
 def taken(answer) -> dict[str, Any]:
     """Return an adapter's answer as arrays and Rows. Raises TypeError for anything else. Local."""
     if not isinstance(answer, dict):
-        raise TypeError(f"the adapter returned {type(answer).__name__}, not a dict of arrays")
+        raise TypeError(f"the adapter returned {type(answer).__name__}: it must return a dict, name -> array")
     return {name: Rows(*map(np.array, part)) if isinstance(part, (tuple, list)) else np.array(part)
             for name, part in answer.items() if part is not None}
 
@@ -124,7 +124,7 @@ def _serve(functions, case, rank):
     answers = functions[0](Arrivals(variables=case.variables, start=start, entries=entries, **case.settings["task"]))
     pulls = [case.steps[s][rank] for s, (what, _) in enumerate(kinds) if what == "pull"]
     if len(answers) != len(pulls):
-        raise TypeError(f"the adapter gave {len(answers)} answers to {len(pulls)} pulls")
+        raise TypeError(f"the adapter gave {len(answers)} answers to {len(pulls)} pulls: give one to each")
     result = []
     for (waited, values), ids in zip(answers, pulls):
         parts = {name: Rows(ids[name], part) if name in ids and not isinstance(part, Rows) else part

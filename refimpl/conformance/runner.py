@@ -115,5 +115,5 @@ def _manifest(folder, ranks, name, how) -> Semantics:
     if sizes != {ranks}:
         raise ValueError(f"{name}: world() says {sorted(sizes)} ranks, {ranks} were started")
     if any(d != data[0] for d in data):
-        raise ValueError(f"{name}: describe() gives other manifests on other ranks: they must be the same")
+        raise ValueError(f"{name}: describe() returns different manifests on different ranks: all must be equal")
     return Semantics.from_json(data[0])

@@ -65,8 +65,8 @@ class CostCase:
         if self.partitions > 1 and not (self.sparse and self.strategy == "server"):
             raise ValueError(f"{self.partitions} partitions: only a sparse variable on the server has any")
         if not 0 <= self.alpha <= 1 or self.alpha * self.rows % self.partitions or self.rows % self.partitions:
-            raise ValueError(f"α = {self.alpha} of {self.rows} rows: give a part that is as many whole rows "
-                             f"in each of {self.partitions} partitions")
+            raise ValueError(f"α = {self.alpha} of {self.rows} rows: give an α with which each of "
+                             f"{self.partitions} partitions has the same whole number of touched rows")
 
     @property
     def title(self) -> str:

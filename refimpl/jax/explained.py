@@ -17,7 +17,7 @@ def explained(remedy: str, *files):
     try:
         yield
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as problem:
-        raise ValueError("the loss cannot be compiled (jax.jit), as its course depends on values, at "
+        raise ValueError("the loss cannot be compiled (jax.jit), because it branches on values, at "
                          f"{line_of(problem, jax, *files)}: choose by jnp.where or jax.lax.cond, and compute with jnp "
                          "in place of np") from problem
     except (TypeError, AttributeError) as problem:

@@ -93,9 +93,9 @@ class JaxModel:
             (loss, (state, moved, told)), (by_name, by_row, misses) = self.gradient(*arguments)
         for name, count in misses.items():
             if count:
-                raise ValueError(f"{name} is asked for {int(count)} rows that were not declared, or are none: say "
-                                 f"which a batch needs, {type(self).__name__}(..., rows={{{name!r}: function(batch) -> "
-                                 "ids})")
+                raise ValueError(f"the loss looks up {int(count)} rows of {name} that were not declared, or do not "
+                                 f"exist: say which a batch needs, {type(self).__name__}(..., rows={{{name!r}: "
+                                 "function(batch) -> ids})")
         gradients = {name: np.asarray(value) for name, value in by_name.items()}
         for name, value in by_row.items():
             gradients[name] = RowGradient(needed[name], np.asarray(value)[:len(needed[name])])

@@ -178,8 +178,8 @@ def _rate(rates) -> dict:
     """Return the learning rate, and each step's factor of it. rates: one, or one for each step."""
     base = float(np.max(rates)) + 0.0
     if not np.min(rates) >= 0 or not np.isfinite(base):
-        raise ValueError(f"optax's chain has a learning rate of {-float(np.min(rates))}, with the sign that climbs: "
-                         "end it by optax.scale_by_learning_rate(rate), or optax.scale(-rate)")
+        raise ValueError(f"optax's chain has a learning rate of {-float(np.min(rates))}, with which the loss would "
+                         "grow: end it by optax.scale_by_learning_rate(rate), or optax.scale(-rate)")
     if np.min(rates) == base:
         return {"learning_rate": base}
     return {"learning_rate": base, "rate": [float(rate) / base for rate in rates]}

@@ -40,7 +40,7 @@ class Recorder:
         for name, marks in self.counted(*self.given, to_jax(batch)).items():
             marks = np.asarray(marks)
             if marks[-1]:
-                raise ValueError(f"{name} is asked for {int(marks[-1])} rows that are none: it has {len(marks) - 1}, 0 "
+                raise ValueError(f"the loss looks up {int(marks[-1])} rows of {name} that do not exist: it has rows 0 "
                                  f"to {len(marks) - 2}; look at the data")
             found[name] = np.flatnonzero(marks[:-1])
         return found

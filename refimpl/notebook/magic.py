@@ -39,7 +39,7 @@ class RankMagics(Magics):
     def everywhere(self, line, cell):
         """Run the cell here, and at the start of each later %%ranks cell on its ranks: for imports and definitions."""
         if line.strip():
-            raise ValueError(f"%%everywhere takes nothing beside it, not {line.strip()!r}")
+            raise ValueError(f"%%everywhere stands alone in its line: write {line.strip()!r} below it")
         self.shell.run_cell(cell).raise_error()
         names = frozenset(bound_names(cell))
         kept = {old: text for old, text in self.everywhere_cells.items() if not (old & names) or not names}

@@ -180,8 +180,8 @@ def _algorithm(variables, allreduce, network, microbatches):
     """Return the named algorithm. For "auto": the one that is predicted fastest for the dense variables, or for all."""
     layout = Layout.of([v for v in variables if not v.sparse] or variables)
     if allreduce.startswith(AUTO_ON):
-        raise ValueError(f"--allreduce {allreduce} is chosen by train where the architecture is named (--architecture "
-                         "hybrid): what a plan costs is predicted by cards")
+        raise ValueError(f"--allreduce {allreduce} needs a training that names its architecture, for example train "
+                         "--architecture hybrid: a plan predicts costs only for network cards")
     if allreduce != "auto":
         return allreduce
     itemsize = np.dtype(layout.dtype).itemsize

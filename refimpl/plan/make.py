@@ -92,8 +92,8 @@ def summed_by(variables, architecture: str, sparse_as_dense: bool, shard_optimiz
 def check_sharded(architecture: str):
     """Raise ValueError for an architecture that ``--shard-optimizer`` cannot change. Local."""
     if architecture not in SHARDED:
-        raise ValueError(f"--shard-optimizer goes with --architecture {' or '.join(SHARDED)}, not {architecture}: "
-                         "leave it out, or say --no-shard-optimizer")
+        raise ValueError(f"--shard-optimizer works only with --architecture {' or '.join(SHARDED)}, not {architecture}:"
+                         " leave it out, or say --no-shard-optimizer")
 
 
 def _names(variables, architecture, sparse_as_dense, shard_optimizer) -> dict[str, str]:
@@ -103,7 +103,7 @@ def _names(variables, architecture, sparse_as_dense, shard_optimizer) -> dict[st
     dense, sparse = ARCHITECTURES[architecture]
     if sparse_as_dense:
         if architecture not in AS_DENSE:
-            raise ValueError(f"--sparse-as-dense goes with --architecture {' or '.join(AS_DENSE)}, not {architecture}")
+            raise ValueError(f"--sparse-as-dense works only with --architecture {' or '.join(AS_DENSE)}: leave it out")
         sparse = AS_DENSE[architecture]
     if shard_optimizer:
         check_sharded(architecture)

@@ -108,7 +108,7 @@ def check_mesh(plan, variables):
                          f"{plan.microbatches} cannot be divided by {plan.ranks} ranks; give --microbatches "
                          f"{' or '.join(map(str, nearest(plan.microbatches, plan.ranks)))}")
     if plan.architecture == "ps":
-        raise ValueError(f"the mesh {mesh} goes with --architecture allreduce, hybrid or auto, not ps: the parts of "
+        raise ValueError(f"the mesh {mesh} works only with --architecture allreduce, hybrid or auto: the parts of "
                          "a layer stay on the ranks of a group, not on a server")
     _check_chain(cut)
     return plan

@@ -97,7 +97,7 @@ def take_sample(model, data, seed: int, steps: int | tuple[int, ...] = STEPS, ch
     """
     sparse = [v for v in model.variables if v.sparse]
     if not data.steps_per_epoch:
-        raise ValueError("there are no examples to look at: the data has no step")
+        raise ValueError("the data has no step, so no rows can be counted: give more data")
     if isinstance(steps, int):
         many = min(steps, data.steps_per_epoch)
         steps = tuple(i * data.steps_per_epoch // many for i in range(many))

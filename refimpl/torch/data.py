@@ -188,16 +188,16 @@ def _size_of(loader, microbatches, size) -> int:
     """Return the size of a microbatch of a loader's batches. Raises ValueError for a loader of another kind."""
     kind = type(loader.sampler).__name__
     if loader.batch_size is None or isinstance(loader.sampler, DistributedSampler):
-        raise ValueError(f"the loader has a {kind} and batch_size={loader.batch_size}: each rank's part is ours to "
-                         "choose; leave DistributedSampler and batch_sampler out, and say batch_size, and shuffle or "
-                         "another sampler")
+        raise ValueError(f"the loader has a {kind} and batch_size={loader.batch_size}: refimpl chooses each "
+                         "rank's part; leave DistributedSampler and batch_sampler out, and say batch_size, and shuffle "
+                         "or another sampler")
     if not _is_usual(loader.sampler, len(loader.dataset)) and getattr(loader.sampler, "generator", None) is not None:
         raise ValueError(f"{kind} has a generator of its own, whose numbers depend on how often it was asked: leave "
                          "generator out; TorchData(..., seed=...) decides the order")
     if loader.batch_size % microbatches or size not in (None, loader.batch_size // microbatches):
         raise ValueError(f"the loader's batch_size={loader.batch_size} is not that of {microbatches} microbatches"
                          f"{'' if size is None else f' of {size}'}: it is the global batch of a step, of all ranks "
-                         "together; give one that microbatches divides")
+                         "together; give one that {microbatches} divides")
     return loader.batch_size // microbatches
 
 

@@ -20,8 +20,8 @@ def optimizers_of(model, given) -> list:
     """
     found = list(given) if isinstance(given, (list, tuple)) else [] if given is None else [given]
     if found and model.groups:
-        raise ValueError("groups are given beside an optimizer of torch.optim, which has its own: give them to it "
-                         "alone")
+        raise ValueError("the model and the optimizer of torch.optim both have groups: give groups only to the "
+                         "optimizer")
     names, holder = {id(parameter): name for name, parameter in model.bound.own.items()}, {}
     for optimizer in found:
         if not isinstance(optimizer, torch.optim.Optimizer):
@@ -33,7 +33,7 @@ def optimizers_of(model, given) -> list:
                              "for example AdamW")
         for parameter in (parameter for group in optimizer.param_groups for parameter in group["params"]):
             if parameter.requires_grad and id(parameter) not in names:
-                raise ValueError(f"{kind} has a parameter of shape {tuple(parameter.shape)} that the module has not: "
+                raise ValueError(f"{kind} has a parameter of shape {tuple(parameter.shape)} that the module lacks: "
                                  "make it of module.parameters(), after the module's layers were replaced or moved")
             if holder.setdefault(id(parameter), optimizer) is not optimizer:
                 raise ValueError(f"{names[id(parameter)]} is in two optimizers: leave it to one of them")

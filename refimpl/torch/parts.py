@@ -98,8 +98,8 @@ def _check_module(module):
     if isinstance(module, type) or not isinstance(module, nn.Module):
         raise ValueError(f"the module is {module!r:.80}: give TorchModel a torch.nn.Module")
     if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-        raise ValueError(f"the module is wrapped in {type(module).__name__}: give TorchModel module.module, as the "
-                         "exchange of gradients is ours")
+        raise ValueError(f"the module is wrapped in {type(module).__name__}: give TorchModel module.module, "
+                         "because refimpl exchanges the gradients itself")
     for name, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
             raise ValueError(f"{name or 'the module'} is a ScriptModule, whose parameters cannot be reached: give it "

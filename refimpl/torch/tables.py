@@ -55,9 +55,9 @@ class PulledRows:
             places.clamp_(max=max(len(self.ids) - 1, 0))
             unknown = self.known[places] != ids if len(self.ids) else torch.ones_like(ids, dtype=torch.bool)
             if bool(unknown.any()):
-                raise ValueError(f"{self.name} is asked for row {int(ids[unknown][0])}, which was not found when its "
-                                 "look-ups were recorded or declared: say which rows a batch needs, TorchModel(..., "
-                                 "rows=function(batch) -> {name: ids}); where other rows' values decide it, make it a "
+                raise ValueError(f"the module looks up row {int(ids[unknown][0])} of {self.name}, which was neither "
+                                 "recorded nor declared: say which rows a batch needs, TorchModel(..., "
+                                 "rows=function(batch) -> {name: ids}); if other rows' values decide which, make it a "
                                  f"dense variable, TorchModel(..., dense=[{self.name!r}])")
             counted = places if layer.padding_idx is None else places[ids != layer.padding_idx]
             self.touched.index_fill_(0, counted.reshape(-1), True)
@@ -95,7 +95,7 @@ class Noted:
         ids = ids.cpu().numpy().reshape(-1).astype(np.int64, copy=False)
         if len(ids) and not 0 <= ids.min() <= ids.max() < layer.num_embeddings:
             wrong = ids[(ids < 0) | (ids >= layer.num_embeddings)][0]
-            raise ValueError(f"{self.name} is asked for row {wrong}; it has {layer.num_embeddings}, 0 to "
+            raise ValueError(f"the module looks up row {wrong} of {self.name}, which has rows 0 to "
                              f"{layer.num_embeddings - 1}: look at the data")
         self.ids.append(ids)
         self.seen()

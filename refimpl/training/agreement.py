@@ -80,11 +80,12 @@ def _looked_at(variable, seed) -> str:
         values, again = _elements(variable, seed, start, stop), _elements(variable, seed, start, stop)
         half = _elements(variable, seed, middle, stop)
         if values.tobytes() != again.tobytes() or values[middle - start:].tobytes() != half.tobytes():
-            raise ValueError(f"the initial values of {variable.name!r} are others when they are asked for again, or in "
-                             "parts: let elements(key, start, count) be a function of these alone, as Uniform's is "
+            raise ValueError(f"the initial values of {variable.name!r} differ when they are asked for again, or in "
+                             "parts: elements(key, start, count) must depend only on its arguments, as Uniform's does "
                              "(models/variable.py)")
         if not np.isfinite(values).all():
-            raise ValueError(f"the initial values of {variable.name!r} are not finite (NaN or infinity)")
+            raise ValueError(f"the initial values of {variable.name!r} are not finite (NaN or infinity): "
+                             "look at its initial")
         total.update(values.tobytes())
     return total.hexdigest()
 

@@ -73,7 +73,7 @@ def _checked(result) -> dict:
     """Return the result of a model's ``evaluate``. Raises ValueError unless it has the known names and finite sums."""
     if not isinstance(result, dict) or not {"loss", "count"} <= set(result) <= {"loss", "count", "correct"}:
         told = sorted(result, key=str) if isinstance(result, dict) else type(result).__name__
-        raise ValueError(f'evaluate returned {told}: it must return {{"loss": sum, "count": n}}, and may "correct": k')
+        raise ValueError(f'evaluate returned {told}: return {{"loss": sum, "count": n}}, or "correct": k, too')
     for name, value in result.items():
         check_number(f"evaluate's {name!r}", value)
     told = {name: float(value) for name, value in result.items()}
@@ -81,5 +81,5 @@ def _checked(result) -> dict:
         raise ValueError(f"evaluate returned {told}: a sum is not finite; lower the learning rate or clip the norm")
     whole = all(value == int(value) for name, value in told.items() if name != "loss")
     if not whole or not 0 <= told.get("correct", 0) <= told["count"]:
-        raise ValueError(f"evaluate returned {told}: count is the number of targets, correct how many of them are so")
+        raise ValueError(f"evaluate returned {told}: give the number of targets as count, and of right ones as correct")
     return result

@@ -18,10 +18,10 @@ def factors_of(rate, steps, base, warmup):
     if isinstance(rate, type) or not (callable(rate) or hasattr(rate, "get_last_lr") or isinstance(rate, list)):
         return rate
     if warmup:
-        raise ValueError(f"warmup is {warmup}, and rate says the factor of each step itself: let it rise there")
+        raise ValueError(f"warmup is {warmup}, but rate already says the factor of each step: leave warmup out")
     if not isinstance(steps, int) or steps > MOST_STEPS:
-        raise ValueError(f"a rate that is a function is kept as a list of {steps} factors, and at most {MOST_STEPS} "
-                         f"are: say a name and rate_steps; {OWN_LOOP}")
+        raise ValueError(f"a rate that is a function is kept as a factor for each of {steps} steps, and the limit is "
+                         f"{MOST_STEPS}: give the name of a rate, and rate_steps; {OWN_LOOP}")
     if hasattr(rate, "get_last_lr"):
         found = _scheduled(rate, steps, base)
     else:
@@ -57,9 +57,9 @@ def _scheduled(scheduler, steps, base) -> list[float]:
     others = sorted({key for was, one in zip(before, now) for key in was if key not in ("lr", "params")
                      if was[key] != one[key]})
     if others:
-        raise ValueError(f"{name} changes {', '.join(others)}, too, which is the same in all steps here: say "
+        raise ValueError(f"{name} changes {', '.join(others)}, too, which must be the same in all steps: say "
                          f"cycle_momentum=False; {OWN_LOOP}")
     if any(not math.isclose(factor, each[0], rel_tol=1e-12) for each in found for factor in each):
-        raise ValueError(f"{name} changes the rates of its groups by different factors, and here one schedule is for "
-                         f"all: {OWN_LOOP}")
+        raise ValueError(f"{name} changes the rates of its groups by different factors, but a training has one "
+                         f"schedule: {OWN_LOOP}")
     return [each[0] for each in found]

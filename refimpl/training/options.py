@@ -138,7 +138,7 @@ class Options:
         if self.search_partitions and self.balance != "bytes":
             raise ValueError("the search for P places partitions by bytes: leave --balance popularity out")
         if self.codec and self.plan is not None:
-            raise ValueError("the plan says itself how gradients are encoded: leave codec out, or edit the plan")
+            raise ValueError("the plan already says how gradients are encoded: leave codec out, or edit the plan")
         if (open_ones := codecs_to_choose(self.codec)) and self.architecture != "auto":
             which = next(iter(open_ones))
             raise ValueError(f"--codec {which}={self.codec[which]} allows several codecs, of which --architecture auto "

@@ -25,7 +25,7 @@ def of_sizes(sizes, ranks: int) -> Machines:
     Raises ValueError unless these are ``ranks`` in all.
     """
     if sum(sizes) != ranks:
-        raise ValueError(f"--machines {' '.join(map(str, sizes))}: machines must share out ranks 0 to {ranks - 1}, and "
+        raise ValueError(f"--machines {' '.join(map(str, sizes))}: machines must hold ranks 0 to {ranks - 1}, and "
                          f"these have {sum(sizes)} ranks; give sizes that add up to {ranks}")
     ends = np.cumsum([0, *sizes]).tolist()
     return tuple(tuple(range(first, end)) for first, end in zip(ends, ends[1:]))

@@ -75,7 +75,7 @@ def test_every_aim_names_a_work_that_some_bench_measures(monkeypatch):
     ("conv", ["--cluster"], "allreduce or training or torch"), ("conv", ["--quick"], "torch")])
 def test_options_of_one_bench_are_refused_elsewhere(bench_, option, where, capsys):
     assert main(["bench", bench_, *option]) == 1
-    assert f"{option[0]} goes with bench {where}, not with bench {bench_}" in capsys.readouterr().err
+    assert f"{option[0]} works only with bench {where}, not bench {bench_}" in capsys.readouterr().err
 
 
 def test_sizes_are_read_as_people_write_them():

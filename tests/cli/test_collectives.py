@@ -50,7 +50,7 @@ def test_halves_machines_and_picture(capsys, tmp_path):
 
 @pytest.mark.parametrize("arguments, message", [
     (["halving-doubling", "--ranks", "3"], "needs a power of two of ranks (3 given)"),
-    (["hierarchical", "--ranks", "2", "--machines", "2", "1"], "machines must share out ranks 0 to 1"),
+    (["hierarchical", "--ranks", "2", "--machines", "2", "1"], "machines must hold ranks 0 to 1"),
     (["ring", "--ranks", "2", "--output", "picture.xyz"],
      "cannot draw into picture.xyz: Format 'xyz' is not supported"),
     (["ring", "--ranks", "2", "--output", "none/picture.svg"], "into none/picture.svg: No such file or directory"),

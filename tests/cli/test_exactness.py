@@ -31,7 +31,7 @@ def test_json_is_one_object(capsys):
 
 @pytest.mark.parametrize("arguments, message", [
     (["nonsense"], "no allreduce algorithm 'nonsense'; there are auto, direct"),
-    (["--machines", "3"], "machines must share out ranks 0 to 7"),
+    (["--machines", "3"], "machines must hold ranks 0 to 7"),
 ])
 def test_refusals(capsys, arguments, message):
     assert main(["collectives", "exactness", *arguments]) == 1

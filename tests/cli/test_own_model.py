@@ -140,7 +140,7 @@ def test_it_is_planned_and_compared(folder, capsys):
     ([*OWN[:2], "--data", "ratings:rigid"], "cannot be called with (microbatches=8, size=8): "),
     ([*OWN[:2], "--data", "ratings:deaf"], "returned 3 microbatches a step; 8 were asked for"),
     ([*OWN[:2], "--data", "ratings:np"], "is module, not a function"),
-    (["lm", *OWN], "--model ratings:Ratings stands beside lm: one model is trained; leave one of them out"),
+    (["lm", *OWN], "--model ratings:Ratings and lm are two models, and a training has one: leave one out"),
 ])
 def test_refusals_name_culprit_and_remedy(folder, capsys, arguments, words):
     assert main(["train", *arguments, "--no-output"]) == 1

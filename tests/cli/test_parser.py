@@ -26,7 +26,7 @@ WRONG = {
     "train lm --consistency local:x": "argument --consistency: 'local:x': E must be a whole number",
     "train lm --codec bf16": "argument --codec: 'bf16' should read WHICH=CODEC",
     "train lm --codec dense=bf16,": "'dense=bf16,' should read WHICH=CODEC",
-    "train lm --codec dense=bf16,dense=fp16": "names something twice",
+    "train lm --codec dense=bf16,dense=fp16": "names the same variables twice",
     "train lm 3 --steps 2": "there is no place for 3",
     "train lm --re x": "ambiguous option: --re could match --resume, --replay",
     "collectives shwo": "argument ACTION: 'shwo' is none of exactness, simulate, trees, show; did you mean show?",

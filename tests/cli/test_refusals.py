@@ -82,20 +82,20 @@ COLLECTIVES = [
     (f"collectives exactness --ranks 4 --machines {HUGE}", "give sizes that add up to 4"),
     *((f"collectives exactness --elements {many}", "would take about") for many in (10**8, HUGE)),
     *((f"collectives simulate ring --ranks 4 --bytes {size}", "--bytes") for size in ("1e400", "1e300", "inf", "-1")),
-    ("collectives show ring --ranks 4 --output=", "an empty name"),
+    ("collectives show ring --ranks 4 --output=", "the name is empty"),
     ("collectives show ring --ranks 4 --output=/", "/ is a directory: name a file in it"),
 ]
 
 FILES = [
     (f"{LM} --data text:/dev/zero", "/dev/zero: not a plain file"), (f"{LM} --data text:/", "Is a directory"),
-    *((f"{LM} {option}=", "an empty name names nothing")
+    *((f"{LM} {option}=", "the name is empty: give one")
       for option in ("--output", "--resume", "--plan", "--preset", "--model", "--data")),
     (f"{PLAN} --output /", "/ is a directory"), (f"{PLAN} --network /none", "No such file"),
-    *((f"bench allreduce --sizes {size}", "is no size between 4 B") for size in ("0", "1", HUGE)),
+    *((f"bench allreduce --sizes {size}", "give a size from 4 B") for size in ("0", "1", HUGE)),
     ("bench allreduce --sizes 1KiB large", "argument --sizes: size 'large': needed is a number and one of b, kib"),
     ("bench rows --seconds inf", "is not a number above 0"),
-    ("bench rows --rounds 0", "at least 1"), ("experiment parallax --output=", "an empty name"),
-    ("conformance run --target x --html /", "/ is a directory"), ("conformance run --target=", "an empty name"),
+    ("bench rows --rounds 0", "at least 1"), ("experiment parallax --output=", "the name is empty"),
+    ("conformance run --target x --html /", "/ is a directory"), ("conformance run --target=", "the name is empty"),
     ("conformance run --target x --timeout nan", "above 0"),
     ("conformance cases --ranks 9", "the cases serve 1 to 8 ranks"), ("conformance check /none", "No such file"),
 ]

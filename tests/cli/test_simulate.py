@@ -52,7 +52,7 @@ def test_trees_on_the_links_that_they_are_packed_for(capsys):
 @pytest.mark.parametrize("arguments, words", [
     (["ring", "--links", "dgx-1v"], "dgx-1v: no link and no switch joins rank 3 to rank 4"),
     (["ring", "--links", "star-1,1", "--ranks", "3"], "--links star-1,1 has 2 ranks, each a machine"),
-    (["ring", "--links", "star-1,1", "--rates", "1gbit,1gbit"], "--rates is of cards, and --links has links"),
+    (["ring", "--links", "star-1,1", "--rates", "1gbit,1gbit"], "--rates describes network cards, but --links"),
     (["--ranks", "3"], "name an algorithm"), (["ring"], "and --ranks of at least 1"),
     (["ring", "--ranks", "3", "--latency", "5lightyears"], "--latency '5lightyears'"),
     (["ring", "--ranks", "3", "--rate", "fast"], "--rate: "),

@@ -170,7 +170,7 @@ def _equal_roots(links):
 def test_a_mistake_in_the_packing_is_found(monkeypatch, mistake):
     module, name, wrong = MISTAKES[mistake]
     monkeypatch.setattr(module, name, wrong)
-    with pytest.raises(ValueError, match="cannot grow|is loaded|links that there are not|the trees carry|leaves rank"):
+    with pytest.raises(ValueError, match="cannot grow|is loaded|links that do not exist|the trees carry|leaves rank"):
         for network, kind in (("dgx-1v", "allgather"), ("a100-1", "allgather"), ("star-3,2,2,1", "allreduce"),
                               ("dgx-1v", "allreduce"), ("levels-2x3x4x1", "allgather")):
             packing = pack_trees(named_links(network), kind)
@@ -192,7 +192,7 @@ def test_values_that_prove_nothing_are_not_believed(monkeypatch):
     ({"ranks": 2, "links": [["both", 0, 1, 0]]}, "link 0 to 1 has rate 0: leave it out, or give it one above 0"),
     ({"ranks": 2, "links": [["both", 0, 1, -2.5]]}, "has rate -5/2"),
     ({"ranks": 2, "switches": 1, "links": [["both", 0, 2, 2], [1, 2, 1], [2, 1, 2]]}, "3 comes into switch 2 and 4 go"),
-    ({"ranks": 2, "links": [["both", 0, 2, 1]]}, "link 0 to 2: nodes are 0 to 1"),
+    ({"ranks": 2, "links": [["both", 0, 2, 1]]}, "link 0 to 2: give two different nodes, 0 to 1"),
     ({"ranks": 1, "links": []}, "1 rank: a network has 2 ranks or more"),
     ({"links": []}, "is no network: it should read"), ({"ranks": 2, "links": [[0, 1]]}, "is no network"),
 ])

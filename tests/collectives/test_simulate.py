@@ -198,7 +198,7 @@ def test_refusals():
                   {"memory_bandwidth": math.inf}, {"burst": -1.0}):
         with pytest.raises(ValueError, match=f"network: {next(iter(wrong))}"):
             network(3, **wrong)
-    with pytest.raises(ValueError, match="machines must share out ranks"):
+    with pytest.raises(ValueError, match="machines must hold each of the ranks"):
         Network(((0, 1), (1,)), 0, 1, 1)
 
 

@@ -131,7 +131,7 @@ def test_an_adapter_that_exits_costs_one_case(adapter):
 
 
 @pytest.mark.parametrize(("more", "words"), [
-    ("def describe(): return {'format': 1, 'name': str(RANK)}", "describe() gives other manifests"),
+    ("def describe(): return {'format': 1, 'name': str(RANK)}", "describe() returns different manifests"),
     ("def describe(): return {'format': 1, 'sparse': 'mean'}", "sparse is 'mean'"),
     ("def world(): return RANK, SIZE + 1", "world() says [3] ranks, 2 were started"),
     ("del world", "has no world()"),

@@ -114,7 +114,7 @@ for peer in (1, 1, 2):
     (["--rate", "1gbit"], "how many machines shall there be"),
     (["--links", "star-1,2", "--rate", "1gbit"], "star-1,2 has switches, and cables join two machines"),
     (["--links", "path-3", "--machines", "2", "--rate", "1gbit"], "path-3 says that there are 3 machines"),
-    (["--links", "dgx-1v:0,x", "--rate", "1gbit"], "behind the colon are ranks"),
+    (["--links", "dgx-1v:0,x", "--rate", "1gbit"], "give ranks after the colon"),
 ])
 def test_links_that_are_no_cables_are_refused(capsys, arguments, says):
     assert main(["cluster", *arguments, "--", "-c", "pass"]) == 2

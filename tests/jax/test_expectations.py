@@ -182,7 +182,7 @@ def outside(tmp_path):
     def forward(self, ids, train):
         return embedded(self, ids - 1, train)
 
-    refused("params.words.embedding is asked for . rows that are none: it has 40, 0 to 39; look at the data", forward)
+    refused("looks up . rows of params.words.embedding that do not exist: it has rows 0 to 39; look at", forward)
 
 
 def means(tmp_path):

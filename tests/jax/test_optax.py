@@ -79,7 +79,7 @@ REFUSED = {
         optax.chain(optax.masked(optax.clip_by_global_norm(1.0), {"hidden": True, "out": False}), optax.sgd(0.1)),
         "optax's clip_by_global_norm within a mask is not known here"),
     "`masked(sgd(rate), mask)`": (optax.masked(optax.sgd(0.1), {"hidden": True, "out": False}),
-                                  "a learning rate of 1.0, with the sign that climbs"),
+                                  "a learning rate of 1.0, with which the loss would grow"),
     "`nadam`": (optax.nadam(0.1), "optax's scale_by_adam with nesterov is not known here"),
     "`adam(…, eps_root)`": (optax.adam(0.1, eps_root=1e-3), "optax's scale_by_adam with eps_root is not known here"),
     "`chain(scale_by_adam, clip_by_global_norm, …)`": (
@@ -88,7 +88,7 @@ REFUSED = {
     "`chain(trace, scale_by_adam, …)`": (optax.chain(optax.trace(0.9), optax.adam(0.1)),
                                          "scale_by_adam cannot come after trace here"),
     "`noisy_sgd`": (optax.noisy_sgd(0.1, key=0), "optax's add_noise is not known here"),
-    "`scale(rate)`": (optax.scale(0.1), "with the sign that climbs: end it by optax.scale_by_learning_rate"),
+    "`scale(rate)`": (optax.scale(0.1), "the loss would grow: end it by optax.scale_by_learning_rate"),
     "`MultiSteps`": (optax.MultiSteps(optax.sgd(0.1), 2), "optax's MultiSteps.update is not known here"),
     "`inject_hyperparams`": (optax.inject_hyperparams(optax.sgd)(0.1), "optax's inject_hyperparams is not known here"),
 }

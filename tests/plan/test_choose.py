@@ -165,7 +165,7 @@ def test_the_seconds_of_a_server_by_hand(width):
 
 
 def test_an_allreduce_on_cables_is_chosen_where_the_architecture_is_named():
-    with pytest.raises(ValueError, match="auto:ring-4 is chosen by train where the architecture is named"):
+    with pytest.raises(ValueError, match="auto:ring-4 needs a training that names its architecture"):
         choose_plan([TABLE, WEIGHT], spread(4, 1.0), network(4), 4, allreduce="auto:ring-4")
 
 

@@ -103,8 +103,8 @@ def test_a_plan_survives_json():
 
 @pytest.mark.parametrize("arguments, words", [
     (dict(architecture="telepathy"), "no architecture 'telepathy'; there are allreduce, ps, hybrid"),
-    (dict(architecture="hybrid", sparse_as_dense=True), "goes with --architecture allreduce, not hybrid"),
-    (dict(architecture="ps", shard_optimizer=True), "--shard-optimizer goes with --architecture allreduce or hybrid, "
+    (dict(architecture="hybrid", sparse_as_dense=True), "works only with --architecture allreduce"),
+    (dict(architecture="ps", shard_optimizer=True), "works only with --architecture allreduce or hybrid, "
                                                     "not ps: leave it out, or say --no-shard-optimizer"),
     (dict(architecture="ps", partitions=0), "0 partitions: give at least 1"),
     (dict(architecture="ps", partitions=10**9), "the largest sparse variable on the server has 50 rows, give at most"),

@@ -79,7 +79,7 @@ def test_the_sample_is_what_the_training_will_draw():
 
 def test_no_examples_and_no_sparse_variables():
     empty = TokenStreams(np.zeros(1, np.int64), 2, 1, 4)
-    with pytest.raises(ValueError, match="no examples"):
+    with pytest.raises(ValueError, match="the data has no step"):
         take_sample(LanguageModel(**PRESETS["tiny"]), empty, 0)
     dense = Listed([[[1]]])
     dense.variables = [Variable("w", (3,))]

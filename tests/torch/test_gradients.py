@@ -172,7 +172,7 @@ def test_look_ups_may_be_fewer_than_in_the_first_batch_and_not_more():
     for times in (3, 2, 3, 1):
         computed(model, batch(times))
     assert model.recorder.count == 3
-    with pytest.raises(ValueError, match="words.weight is asked for row .*, which was not found when its look-ups"):
+    with pytest.raises(ValueError, match="looks up row .* of words.weight, which was neither recorded nor declared"):
         computed(model, batch(5))
 
 

@@ -231,7 +231,7 @@ def test_a_microbatch_of_one_example_has_no_variance():
 def test_an_id_outside_of_its_table():
     batch = batch_of()
     batch.inputs[0][3] = 40
-    with pytest.raises(ValueError, match="items.weight is asked for row 40; it has 40, 0 to 39: look at the data"):
+    with pytest.raises(ValueError, match="looks up row 40 of items.weight, which has rows 0 to 39: look at the data"):
         model_of("recommender").rows_needed(batch)
 
 
@@ -250,7 +250,7 @@ def test_an_undeclared_id_outside_of_its_table(wrong):
     batch = batch_of()
     declared = {"items.weight": batch.inputs[0].copy(), "tags.weight": batch.inputs[1].copy()}
     batch.inputs[0][3] = wrong
-    with pytest.raises(ValueError, match=f"items.weight is asked for row {wrong}, which was not found when its"):
+    with pytest.raises(ValueError, match=f"looks up row {wrong} of items.weight, which was neither recorded"):
         computed(model_of("recommender", rows=lambda batch: declared), batch)
 
 
@@ -280,7 +280,7 @@ def test_look_ups_that_other_rows_decide():
             near = (self.codes(ids).sum(1) * 10).long().remainder(40)
             return (self.words(near) + self.codes(ids)).sum(1)
 
-    with pytest.raises(ValueError, match=r"words.weight is asked .* TorchModel\(..., dense=\['words.weight'\]\)"):
+    with pytest.raises(ValueError, match=r"of words.weight, which was neither .* TorchModel\(..., dense=\['words.weight'\]\)"):
         computed(TorchModel(Nearest(), total), batch_of())
     computed(TorchModel(Nearest(), total, dense=["words.weight"]), batch_of())
 

@@ -215,7 +215,7 @@ DAMAGES = {
     "an earlier version": (edit(format=1), "has format 1: this version reads format 2"),
     "an unknown field": (edit(colour="red"), "unknown field `colour`"),
     "a field of another type": (edit(step="6"), "Expected `int`, got `str` - at `$.step`"),
-    "another step": (edit(step=5), "it is of step 5, with checkpoint-6.safetensors, and has another's name"),
+    "another step": (edit(step=5), "its name is wrong: it describes step 5 and checkpoint-6.safetensors"),
     "an impossible option": (edit(options={**SAID, "warmup": -1}), "warmup is -1: it must be at least 0"),
     "arrays elsewhere": (edit(arrays="../checkpoint-6.safetensors"), "matching regex"),
     "another array": (edit(holds={"parameter/table": "int64 [50, 3]"}), "table is float32 [50, 3], and its array int"),
@@ -228,7 +228,7 @@ DAMAGES = {
     "arrays that do not end": (lambda path: (arrays_of(path).unlink(), arrays_of(path).symlink_to("/dev/zero")),
                                "it is no plain file"),
     "arrays behind a link": (lambda path: arrays_of(path).rename(path.parent.parent / "moved") and
-                             arrays_of(path).symlink_to(path.parent.parent / "moved"), "leads elsewhere"),
+                             arrays_of(path).symlink_to(path.parent.parent / "moved"), "is a link to a file in another folder"),
 }
 
 

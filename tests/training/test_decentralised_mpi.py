@@ -169,5 +169,5 @@ def test_the_middle_of_a_run_and_its_replay_are_refused(comm, tmp_path):
     for how, option in (({"evaluate_every": 2}, "--evaluate-every"), ({"checkpoint_every": 2}, "--checkpoint-every")):
         said = refusal(comm, lambda how=how: train(Toy(), toy_data(), options=options_of("gossip"), comm=ranks, **how))
         assert f"leave {option} out" in said
-    with pytest.raises(ValueError, match="gossip or local needs none: train again, on as many ranks"):
+    with pytest.raises(ValueError, match="gossip or local needs none: repeat it on as many ranks"):
         RecordedRun.read(tmp_path)

@@ -62,7 +62,7 @@ def test_a_spoilt_end_is_seen(shape):
 
 
 @pytest.mark.parametrize("make, words", [
-    (lambda key, start, count: np.random.random(count), "are others when they are asked for again"),
+    (lambda key, start, count: np.random.random(count), "differ when they are asked for again"),
     (lambda key, start, count: np.random.default_rng(5).random(count), "or in parts"),
     (lambda key, start, count: np.ones(3), r"cannot be made \(ValueError: cannot reshape"),
     (lambda key, start, count: np.full(count, np.nan), "are not finite"),

@@ -27,7 +27,7 @@ def plan_of(mesh="1x4", model=MODEL, architecture="allreduce", ranks=4, microbat
     (dict(mesh="1x3", ranks=3),  # of blocks that are a power of two more would not help
      "3 ranks cannot share the 4 column blocks of 'fc1.weight' evenly; with 3 ranks give 3x1$"),
     (dict(microbatches=17), "give --microbatches 16 or 20"),
-    (dict(architecture="ps"), "--architecture allreduce, hybrid or auto, not ps"),
+    (dict(architecture="ps"), "works only with --architecture allreduce, hybrid or auto"),
 ])
 def test_what_cannot_be_cut_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
@@ -56,7 +56,7 @@ def whole(*names):
     (give("fc2.bias", members=1), "fc2.bias is cut over 1 ranks"),
     (give("fc1.bias", members=3), "3 members cannot share 4 column blocks"),
     (whole("fc1.bias"), "without its bias"),
-    (whole("fc1.weight", "fc1.bias"), "cut the first ones of them"),
+    (whole("fc1.weight", "fc1.bias"), "only the first of these can be cut"),
     (whole("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"), "no variable has the strategy columns"),
 ])
 def test_a_plan_whose_mesh_contradicts_its_parts_is_refused(change, words):

@@ -37,7 +37,7 @@ def test_every_option_either_changes_numbers_or_none():
 
 
 @pytest.mark.parametrize("changes, words", [
-    (dict(architecture="auto", shard_optimizer=True), "--shard-optimizer goes with --architecture allreduce or hybrid"),
+    (dict(architecture="auto", shard_optimizer=True), "works only with --architecture allreduce or hybrid"),
     (dict(rate="square"), "no rate 'square'; there are constant"),
     (dict(optimizer="adam", optimizer_options={"mu": 1}), "adam has no option mu; it has beta1, beta2, epsilon"),
     (dict(optimizer="sgd", optimizer_options={"mi": 1}), "it has none"),
@@ -51,7 +51,7 @@ def test_every_option_either_changes_numbers_or_none():
     (dict(codec={"dense": "gzip"}), "no codec 'gzip'; there are identity, bf16, fp16, integers:8|16|32"),
     (dict(codec={"dense": "integers:12"}), "codec integers:12: give integers:8|16|32"),
     (dict(codec={"dense": "bf16:2"}), "codec bf16 has no parameter '2': leave it out"),
-    (dict(codec={"dense": "bf16"}, plan={}), "the plan says itself how gradients are encoded"),
+    (dict(codec={"dense": "bf16"}, plan={}), "the plan already says how gradients are encoded"),
     (dict(clip_norm=0), "clip_norm is 0"), (dict(clip_norm=math.nan), "clip_norm is nan"),
     (dict(steps="3"), "steps is '3': it must be a whole number"), (dict(steps=2.5), "steps is 2.5"),
     (dict(steps=True), "steps is True"), (dict(learning_rate="0.1"), "learning_rate is '0.1': it must be a finite"),
@@ -77,8 +77,8 @@ def test_every_option_either_changes_numbers_or_none():
     (dict(optimizer=object()), OWN_LOOP), (dict(learning_rate=lambda step: 0.1), OWN_LOOP),
     (dict(rate="exponential"), OWN_LOOP), (dict(rate=lambda step: -1.0), "the rate of step 0 is -1.0: it must be a"),
     (dict(rate=lambda step: "1"), "the rate of step 0 is '1'"), (dict(rate=[1.0, None]), "the rate of step 1 is None"),
-    (dict(rate=lambda step: 1.0, warmup=3), "warmup is 3, and rate says the factor of each step itself"),
-    (dict(rate=lambda step: 1.0, steps=1 << 21), "at most 1048576 are: say a name and rate_steps"),
+    (dict(rate=lambda step: 1.0, warmup=3), "warmup is 3, but rate already says the factor of each step"),
+    (dict(rate=lambda step: 1.0, steps=1 << 21), "the limit is 1048576: give the name of a rate, and rate_steps"),
     (dict(optimizer="adagrad", optimizer_options={"nesterov": True}), OWN_LOOP),
     (dict(optimizer="adam", optimizer_options={"betas": (0.9, 1.5)}), "beta2 is 1.5: it must be at least 0 and"),
     (dict(optimizer="adam", optimizer_options={"betas": (0.9,)}), "adam has no option betas; it has beta1, beta2"),

@@ -38,7 +38,7 @@ REFUSED = [
      "no number of partitions up to 50 keeps within the memory limit"),
     (dict(SEARCH, architecture="allreduce"), "no sparse variable of this model goes to the server"),
     (dict(architecture="allreduce", hot_rows=3), "--hot-rows: no sparse variable of this model goes to the server"),
-    (dict(plan=PLAN, hot_rows=3), "--plan says itself"),
+    (dict(plan=PLAN, hot_rows=3), "--plan already says"),
     (dict(microbatches=3, allreduce="halving-doubling"), "--allreduce direct"),  # which would not be canonical
 ]
 

@@ -87,5 +87,5 @@ def test_all_steps_since_the_last_commit_are_undone():
     ({"channel": "auto"}, "--channel auto"), ({}, "--trace"),
 ])
 def test_what_does_not_go_with_survival_is_refused_by_name(options, named):
-    with pytest.raises(ValueError, match=f"^--survive goes without {named}.*: "):
+    with pytest.raises(ValueError, match=f"^--survive cannot be used with {named}.*: "):
         SurvivingSession(None, None, options=Options(**options), trace=not options)._check()

@@ -54,7 +54,7 @@ def named_model(given: dict) -> str | None:
     """Take the model's name from what was given on the command line; None: not said. Raises ValueError for two."""
     ours, own = given.pop("model", None), given.pop("own_model", None)
     if ours and own:
-        raise ValueError(f"--model {own} stands beside {ours}: one model is trained; leave one of them out")
+        raise ValueError(f"--model {own} and {ours} are two models, and a training has one: leave one out")
     if own and not is_own(own):
         raise ValueError(f"--model {own}: it should read package.module:Class"
                          + (f"; for refimpl's {own} leave --model out" if own in MODELS else ""))
@@ -246,7 +246,7 @@ def with_plan(options: dict) -> dict:
     if options.get("plan", "none") == "none":  # what is said anew also ends the plan of a run that is resumed
         return {**options, "plan": None} if said or "plan" in options else options
     if said:
-        raise ValueError(f"--plan says itself how variables travel: leave out {', '.join(said)}, or edit the plan")
+        raise ValueError(f"--plan already says how variables travel: leave out {', '.join(said)}, or edit the plan")
     plan = read_plan(options["plan"])
     changes_it = {"search_partitions": False, "hot_rows": 0, "codec": {}}  # a run that is resumed may have done so
     return {**options, **changes_it, "plan": plan, "architecture": str(plan.get("architecture")),
@@ -277,7 +277,7 @@ def _codecs(text: str) -> dict[str, str]:
         if not (which and equals and codec):
             raise argparse.ArgumentTypeError(f"{text!r} should read WHICH=CODEC,WHICH=CODEC, e.g. dense=bf16")
     if len({which for which, _, _ in found}) < len(found):
-        raise argparse.ArgumentTypeError(f"{text!r} names something twice")
+        raise argparse.ArgumentTypeError(f"{text!r} names the same variables twice: give them one codec")
     return {which: codec for which, _, codec in found}
 
 

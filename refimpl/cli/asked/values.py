@@ -47,7 +47,7 @@ def steps_or_seconds(text: str) -> int | str:
 def nonempty(text: str) -> str:
     """Return a text that is not empty: of a file, a directory, a preset. ArgumentTypeError otherwise."""
     if not text or "\0" in text:
-        raise argparse.ArgumentTypeError("an empty name names nothing")
+        raise argparse.ArgumentTypeError("the name is empty: give one, or leave the option out")
     return text
 
 

@@ -38,7 +38,7 @@ def _adder(sums, rank, start, stop):
 def add_own(name: str, inputs, chunks: int):
     """Yield the round in which ranks add up their own inputs, if any has several. Raises ValueError if one has none."""
     if not all(inputs):
-        raise ValueError(f"{name} needs at least one microbatch on every rank; direct does not (--allreduce direct)")
+        raise ValueError(f"{name} needs a microbatch on every rank: give more --microbatches, or --allreduce direct")
     sums = [s for rank, nodes in enumerate(inputs)
             for s in sums_of(rank, [(node, slot) for slot, node in enumerate(nodes)], 0, chunks)]
     if sums:

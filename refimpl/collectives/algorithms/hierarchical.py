@@ -26,7 +26,7 @@ def checked_machines(machines, ranks):
                          "in_blocks(ranks, each); on the command line --machines SIZE ...")
     machines = [sorted(machine) for machine in machines]
     if sorted(rank for machine in machines for rank in machine) != list(range(ranks)) or not all(machines):
-        raise ValueError(f"hierarchical: machines must share out ranks 0 to {ranks - 1}, each once; given {machines}")
+        raise ValueError(f"hierarchical: machines must hold each of the ranks 0 to {ranks - 1} once; given {machines}")
     return sorted(machines)
 
 

@@ -15,7 +15,7 @@ def reduce_scatter(inputs):
     """Yield the rounds; return the owners. inputs[r]: tree nodes of rank r; several are added up first."""
     ranks = len(inputs)
     if not all(inputs):
-        raise ValueError("ring needs at least one microbatch on every rank; direct does not (--allreduce direct)")
+        raise ValueError("ring needs a microbatch on every rank: give more --microbatches, or --allreduce direct")
     own = tuple(Sum(r, 0, slot, 0, ranks) for r in range(ranks) for slot in range(1, len(inputs[r])))
     if own:
         yield Round(sums=own)

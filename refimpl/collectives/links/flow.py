@@ -48,5 +48,5 @@ class Capacities:
     def _table(self):
         ends, rates = np.array([*self.rates]), np.array([*self.rates.values()], np.int64)
         if rates.sum() > MOST:
-            raise ValueError("rates with so many digits need whole numbers above 2**31: round them")
+            raise ValueError("the rates have too many digits (they need whole numbers above 2**31): round them")
         return csr_array((rates.astype(np.int32), ends.T), (self.nodes, self.nodes), dtype=np.int32)

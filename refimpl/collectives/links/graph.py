@@ -25,7 +25,7 @@ class Links:
         nodes = self.ranks + self.switches
         for (a, b), rate in self.rates.items():
             if not (0 <= a < nodes and 0 <= b < nodes) or a == b:
-                raise ValueError(f"{self.name}: link {a} to {b}: nodes are 0 to {nodes - 1}, and a link joins two")
+                raise ValueError(f"{self.name}: link {a} to {b}: give two different nodes, 0 to {nodes - 1}")
             if rate <= 0:
                 raise ValueError(f"{self.name}: link {a} to {b} has rate {rate}: leave it out, or give it one above 0")
         if self.ranks < 2:

@@ -116,7 +116,7 @@ def named_links(name: str) -> Links:
     whole, colon, chosen = name.partition(":")
     if colon:
         if not re.fullmatch(r"\d+(,\d+)*", chosen):
-            raise ValueError(f"{name}: behind the colon are ranks, as in dgx-1v:0,1,4")
+            raise ValueError(f"{name}: give ranks after the colon, as in dgx-1v:0,1,4")
         return named_links(whole).only([int(rank) for rank in chosen.split(",")])
     if name.endswith(".json"):
         return read_links(name)

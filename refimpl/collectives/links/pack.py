@@ -55,10 +55,10 @@ class Packing:
             if sorted(reached) != list(range(self.links.ranks)):
                 raise ValueError(f"the tree of root {tree.root} reaches ranks {sorted(reached)}")
             if missing := set(tree.links()) - set(self.links.rates):
-                raise ValueError(f"the tree of root {tree.root} uses links that there are not: {sorted(missing)}")
+                raise ValueError(f"the tree of root {tree.root} uses links that do not exist: {sorted(missing)}")
         for way in (way for _, ways in self.ways for way in ways.values()):
             if missing := set(zip(way, way[1:])) - set(self.links.rates):
-                raise ValueError(f"the way {way} uses links that there are not: {sorted(missing)}")
+                raise ValueError(f"the path {way} uses links that do not exist: {sorted(missing)}")
         for link, part in self.load().items():
             if part > 1:
                 raise ValueError(f"link {link} is loaded with {part} of its rate")

@@ -93,7 +93,7 @@ class ScheduleRunner:
                                  f"give a copy (numpy.ascontiguousarray)")
         addresses = tuple(_address(array) for array in slots)
         if self.elements and len(set(addresses)) < len(slots):
-            raise ValueError(f"slots must be different arrays: two of the {len(slots)} are one memory")
+            raise ValueError(f"two of the {len(slots)} slots share memory: give different arrays")
         return addresses
 
     def _remember(self, addresses, slots):

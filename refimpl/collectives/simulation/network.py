@@ -47,7 +47,7 @@ class Network:
         machines = tuple(tuple(int(rank) for rank in ranks) for ranks in self.machines)
         ranks = sorted(rank for group in machines for rank in group)
         if not ranks or ranks != list(range(len(ranks))) or not all(machines):
-            raise ValueError(f"network: machines must share out ranks 0 to N - 1, each once; given {machines}")
+            raise ValueError(f"network: machines must hold each of the ranks 0 to N - 1 once; given {machines}")
         object.__setattr__(self, "machines", machines)
         for name in _OF_A_MACHINE:
             given = getattr(self, name)

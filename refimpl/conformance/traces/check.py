@@ -51,7 +51,8 @@ def refuse(sources: Sources):
         _refuse_settings(what, theirs.head.get(what, ours.head[what]), ours.head[what])
     semantics = sources.semantics
     if theirs.joined_at == "model" and not {semantics.sparse, semantics.dense} <= {"sum", "average"}:
-        raise ValueError(f"sparse = {semantics.sparse} trains otherwise than this trace: join at stage aggregate")
+        raise ValueError(f"a model trained with sparse = {semantics.sparse} has other numbers than this trace: begin "
+                         "with our local gradients, and say \"joined_at\": \"aggregate\"")
     shapes = {v.name: v for v in sources.variables}
     for (stage, step, microbatch, name, part), array in theirs.arrays.items():
         where = f"{stage} of {name}, step {step}" + (f", microbatch {microbatch}" if microbatch is not None else "")
@@ -60,11 +61,11 @@ def refuse(sources: Sources):
         if stage in ("inputs", "carried", "metrics"):
             continue
         if name not in shapes:
-            raise ValueError(f"no variable {name!r} in {theirs.name} ({where})")
+            raise ValueError(f"no variable {name!r} in {theirs.name} ({where}); it has {', '.join(shapes)}")
         if stage != "start" and step not in range(sources.steps):
             raise ValueError(f"{where}: {theirs.name} has steps 0 to {sources.steps - 1}")
         if (stage == "local") != (microbatch in range(sources.microbatches)):
-            raise ValueError(f"{where}: only local gradients are of a microbatch, 0 to {sources.microbatches - 1}")
+            raise ValueError(f"{where}: only local gradients belong to a microbatch, 0 to {sources.microbatches - 1}")
         _refuse_form(where, shapes[name], stage, part, array, theirs.precision)
 
 
@@ -91,7 +92,7 @@ def _refuse_place(where, sources, place, array):
     ours = sources.ours.arrays.get(place)
     known = any((p[0], *p[3:]) == (place[0], *place[3:]) for p in sources.ours.arrays)
     if not known or place[1] not in range(sources.steps) or place[2] not in (None, *range(sources.microbatches)):
-        raise ValueError(f"{where}: there is no such array in ours; see the exported manifest")
+        raise ValueError(f"{where}: our trace has no such array; the exported manifest lists all")
     if ours is not None and array.shape != ours.shape:
         raise ValueError(f"{where}: the array is {list(array.shape)}; expected {list(ours.shape)}")
 
@@ -106,7 +107,7 @@ def _refuse_form(where, variable, stage, part, array, precision):
         if len(array) and not 0 <= array.min() <= array.max() < variable.shape[0]:
             raise ValueError(f"{where}: ids from {array.min()} to {array.max()}; there are {variable.shape[0]} rows")
         if stage == "aggregated" and len(np.unique(array)) < len(array):
-            raise ValueError(f"{where}: a row is there more than once; add what was aggregated first")
+            raise ValueError(f"{where}: a row occurs more than once; add up rows that have one number")
         return
     shape = (len(array) if array.ndim else 0, *variable.shape[1:]) if part == "rows" else variable.shape
     if array.dtype != precision or array.shape != shape:

@@ -22,9 +22,9 @@ class Rounded(Codec):
     def check(self, variable, microbatches):
         if variable.dtype != "float32":
             raise ValueError(f"{self.name} rounds float32, and {variable.name!r} is {variable.dtype}: train with "
-                             "--dtype float32, or leave it as it is")
+                             "--dtype float32, or name no codec for it")
         if variable.statistic:
-            raise ValueError(f"{variable.name!r} is a statistic, not a gradient: it travels as it is")
+            raise ValueError(f"{variable.name!r} is a statistic, not a gradient: name no codec for it")
 
     def encode(self, gradient):
         message = np.empty(gradient.shape, self.dtype)

@@ -89,8 +89,8 @@ def seconds_with(compute: float, slow, ranks: int) -> list[float]:
     factors = dict(slow)
     seconds = [compute * factors.get(rank, 1.0) for rank in range(ranks)]
     if beyond := [each for each in seconds if not 1e-9 <= each <= 1e9]:
-        raise ValueError(f"--compute {compute:g}: a step of {beyond[0]:g} s; give what is between 1e-9 and 1e9 s, on "
-                         "slow ranks, too")
+        raise ValueError(f"--compute {compute:g} makes a step of {beyond[0]:g} s: give 1e-9 to 1e9 s, also after the "
+                         "factor of a slow rank")
     return seconds
 
 

@@ -38,7 +38,7 @@ class CheckedData:
             return None
         if not isinstance(batch, Batch):
             raise ValueError(f"the data's microbatch({step}, {index}) returned {type(batch).__name__}: it must return "
-                             "a Batch, or None if no target falls to it")
+                             "a Batch, or None for a microbatch without targets")
         if examples is not None and batch.normaliser != examples:
             raise ValueError(f"microbatch {index} of step {step} has normaliser {batch.normaliser!r}; its global batch "
                              f"has {examples!r} targets, as the data's examples({step}) says: give every one of its "

@@ -208,8 +208,8 @@ class HandedOut:
         if label := self.kept.written():
             changed, what = [label[0]], "and then was written to"
         if changed:
-            raise ValueError(f"the gradient of {changed[0]!r} in microbatch {self.microbatch} was ready, {what}: call "
-                             "batch.ready with what is final only")
+            raise ValueError(f"the gradient of {changed[0]!r} in microbatch {self.microbatch} was ready, {what}: give "
+                             "batch.ready only gradients that are final")
 
 
 def _used_again(name, microbatch) -> ValueError:

@@ -44,8 +44,8 @@ def check_middle(trainer, every, on_signal: bool):
         names = "--resume", "--evaluate-every", "--checkpoint-every", "--checkpoint-on-signal"
         for given, option in zip((trainer.step, *every, on_signal), names):
             if given:
-                raise ValueError(f"{option} needs one answer in the middle of the training, and with --consistency "
-                                 f"{rule} there is one at its end: leave {option} out")
+                raise ValueError(f"{option} needs one model in the middle of the training, and with --consistency "
+                                 f"{rule} the replicas differ until its end: leave {option} out")
     elif rule != SYNCHRONOUS and isinstance(every[1], str):
         raise ValueError(f"--checkpoint-every {every[1]}: without barriers workers do not stop at one moment; give a "
                          "number of steps")

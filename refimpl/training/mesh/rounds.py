@@ -57,8 +57,8 @@ class MeshStep:
         first = connected.index(self.cut[0]) if self.cut else 0
         if len(self.cut) != len(weights) or connected[first:first + len(self.cut)] != self.cut or first:
             raise ValueError(f"the plan cuts {', '.join(weights)} into columns, and the fully connected layers of "
-                             f"{model.name} are {', '.join(layer.name for layer in connected) or 'none'}: cut "
-                             "the first ones of them")
+                             f"{model.name} are {', '.join(layer.name for layer in connected) or 'none'}: only "
+                             "the first of these can be cut")
         self.rest = connected[len(self.cut):]
         away = [name for layer in self.cut for name in layer.names]
         self.own = {v.name: self.exchange_of[v.name] for v in model.variables if v.name not in away}

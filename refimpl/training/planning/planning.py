@@ -181,7 +181,7 @@ class Planning:
     def _check_hot(self, plan):
         """Raise ValueError if the plan was given, or if it sends no sparse variable to the server. Local."""
         if self.options.plan is not None:
-            raise ValueError("--plan says itself how many rows are hot; leave --hot-rows out, or edit the plan")
+            raise ValueError("--plan already says how many rows are hot; leave --hot-rows out, or edit the plan")
         if plan.architecture != AUTO and not plan.partitioned(self.variables):
             raise ValueError(f"--hot-rows: no sparse variable of this model goes to the server under architecture "
                              f"{plan.architecture}; leave the option out, or resume with --hot-rows 0")

@@ -130,7 +130,7 @@ def _check_content(manifest, step):
     """Raise ValueError unless the manifest's fields agree with each other, and with the step in its name."""
     Options.from_json(manifest.options)
     if manifest.step != step or manifest.arrays != path_of("", step, "safetensors").name:
-        raise ValueError(f"it is of step {manifest.step}, with {manifest.arrays}, and has another's name")
+        raise ValueError(f"its name is wrong: it describes step {manifest.step} and {manifest.arrays}")
     for name, kind in manifest.variables.items():
         if (held := manifest.holds.get(key_of_array(name, None))) != kind:
             raise ValueError(f"{name} is {kind}, and its array {held or 'missing'}")
@@ -158,7 +158,7 @@ def _check_arrays(path, manifest, remedy):
     try:
         check_plain(arrays, manifest.bytes)
         if arrays.resolve().parent != path.resolve().parent:
-            raise ValueError("it does not lie beside the manifest, but leads elsewhere")
+            raise ValueError("it is a link to a file in another folder than the manifest")
         if file_sha256(arrays) != manifest.sha256:
             raise ValueError(f"its SHA-256 is not what {path.name} says")
         _check_header(arrays, manifest)
@@ -177,8 +177,8 @@ def _check_header(arrays, manifest):
         raise ValueError(f"it is no safetensors file: {problem}") from problem
     if differing := sorted(key for key in {*found, *manifest.holds} if found.get(key) != manifest.holds.get(key)):
         key = differing[0]
-        raise ValueError(f"{key} is {found.get(key, 'not there')}, and {manifest.holds.get(key, 'not in the manifest')}"
-                         f" by the manifest")
+        raise ValueError(f"{key} is {found.get(key, 'missing')}; the manifest says "
+                         f"{manifest.holds.get(key, 'that it is missing')}")
 
 
 def _kind_in_file(array) -> str:

@@ -76,8 +76,8 @@ class SurvivingSession(Session):
             with threadpool_limits(1):
                 return self._survive(comm)
         except MPI_ERRORS as error:
-            raise CollectiveError(f"a rank died, and MPI cannot do without it ({error}): start the job again, from the "
-                                  "newest checkpoint") from error
+            raise CollectiveError(f"a rank died, and MPI cannot go on without it ({error}): start the job again, from "
+                                  "the newest checkpoint") from error
 
     def _survive(self, comm) -> Result:
         """Do the whole training with the ranks that live. Collective."""
@@ -106,21 +106,21 @@ class SurvivingSession(Session):
                 (asked.consistency != SYNCHRONOUS, f"--consistency {asked.consistency}",
                  "without barriers the ranks have no step to which all could go back"),
                 (asked.device != "cpu", f"--device {asked.device}", "arrays on a GPU are not copied to a partner"),
-                (asked.plan, "--plan", "it says which ranks own what, and there will be fewer"),
+                (asked.plan, "--plan", "it names the owners, and after a death there are fewer ranks"),
                 (asked.allreduce not in ANY_DEAL, f"--allreduce {asked.allreduce}",
                  f"any ranks that are left must be able to sum in the same order: {', '.join(ANY_DEAL)}"),
                 (any(codec_of(codec).scaled for codec in codecs), "--codec integers",
-                 "its sums are not formed before ranks agree on a scale, so none are kept when a rank dies"),
+                 "ranks agree on a scale before they form sums, so no sums are left after a death"),
                 (own_way, f"--codec {', '.join(own_way)}",
                  "a rank keeps its microbatches' messages, or what they have left out, and these would die with it"),
                 (codecs_to_choose(asked.codec), "a choice of codecs", "the ranks that are left might choose another"),
-                (asked.precision, f"--precision {asked.precision}", "its scale of the loss is not given back"),
+                (asked.precision, f"--precision {asked.precision}", "its scale of the loss is not restored"),
                 (asked.channel != NONE, f"--channel {asked.channel}", "a slot dies with its reader or its writer"),
-                (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
-                (metrics_of(self.model), "metrics of the model", "gradients of a rank that died are kept, not these"),
+                (asked.search_partitions, "--search-partitions", "a search must measure on the same ranks"),
+                (metrics_of(self.model), "metrics of the model", "the metrics of a dead rank's microbatches are lost"),
                 (self.trace, "--trace", "the spans of a rank that has died are lost")):
             if refused:
-                raise ValueError(f"--survive goes without {option}: {why}")
+                raise ValueError(f"--survive cannot be used with {option}: {why}")
 
     def _go_on(self, comm) -> Result | None:
         """Do the next part: open, some steps, or the end, whose result is returned. Collective."""
@@ -203,7 +203,8 @@ class SurvivingSession(Session):
             self.opened = False
         living = comm.without_the_dead()
         if living.size == comm.size and death is not None:  # else MPI's agreement has failed: the steps are done again
-            raise CollectiveError(f"MPI says that a rank has died, but all of them live: {death}") from death
+            raise CollectiveError(f"MPI says that a rank has died, but all ranks live: {death}. Start the "
+                                  "job again, from the newest checkpoint") from death
         self._deal_anew([comm.starters.index(starter) for starter in living.starters])
         return living
 

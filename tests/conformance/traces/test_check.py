@@ -229,5 +229,5 @@ def test_refusals():
         rows = Rows(np.array(ids), np.zeros((len(ids), 8), np.float32))
         refused(lambda t, rows=rows: t.add("aggregated", 1, "embedding", rows), words)
     counted = Semantics(sparse="per-row-count").to_json()
-    refused(lambda t: t.head.update(joined_at="model", semantics=counted), "join at")
+    refused(lambda t: t.head.update(joined_at="model", semantics=counted), "has other numbers than this trace")
     refused(lambda t: t.head.update(trace="resnet"), "no golden trace 'resnet'; there are cnn, lm")

@@ -66,10 +66,10 @@ def deviation(work: str, losses: dict) -> list[float]:
     differences = [abs(ours - theirs) / abs(ours) for ours, theirs in zip(losses[HYBRID], losses[PEER])]
     for step, difference in enumerate(differences[:ALIKE_STEPS], 1):
         if not difference <= ALIKE:
-            raise ValueError(f"the race is void: in step {step} of {work} the losses of both sides differ by "
-                             f"{difference:.1e} of them ({losses[HYBRID][step - 1]:.6g} and "
-                             f"{losses[PEER][step - 1]:.6g}), at most {ALIKE:.1e} would be rounding: they do not train "
-                             "the same")
+            raise ValueError(f"the times cannot be compared: in step {step} of {work} the losses of both sides are "
+                             f"{losses[HYBRID][step - 1]:.6g} and {losses[PEER][step - 1]:.6g}. They differ by "
+                             f"{difference:.1e} of their value, and rounding explains at most {ALIKE:.1e}. So the two "
+                             "sides do not train the same")
     return differences
 
 

@@ -38,8 +38,8 @@ def recommender(small: bool) -> Work:
     Raises ValueError where the examples are not at hand.
     """
     if not EXAMPLE.exists():
-        raise ValueError(f"{EXAMPLE} is missing, whose recommender is trained: run bench torch in a copy of the "
-                         "project's repository")
+        raise ValueError(f"{EXAMPLE} is missing, and bench torch trains its recommender: run it in a clone of the "
+                         "repository")
     spec = importlib.util.spec_from_file_location("torch_recommender", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)

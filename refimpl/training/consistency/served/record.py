@@ -60,9 +60,9 @@ def read_record(directory: Path) -> Record:
     """Return the event logs in a run directory. Local. Raises ValueError if they are missing or damaged; OSError."""
     path = Path(directory) / NAME
     if not path.exists():
-        raise ValueError(f"{directory} holds no {NAME}: only a run without barriers that came to its end leaves one; "
-                         "train with --consistency first (a run easgd, gossip or local needs none: train again, on as "
-                         "many ranks)")
+        raise ValueError(f"{directory} holds no {NAME}: only a run without barriers writes one, when it ends. Train "
+                         "with --consistency first. (A run with easgd, gossip or local needs none: repeat it on as "
+                         "many ranks.)")
     try:
         check_plain(path, MOST_BYTES)
         with safe_open(path, framework="numpy") as file:
@@ -110,7 +110,7 @@ def check_possible(record: Record, text: str, steps: int):
                     owner.pull(worker, {})
                 at[number], moved = at[number] + 1, True
     if stuck:
-        raise ValueError(f"the record is of no training {text} of {steps} steps: {stuck}; record it again")
+        raise ValueError(f"the record is not of a training {text} of {steps} steps: {stuck}; train again")
     if missing := [worker for worker in range(workers) if not all(overs[worker])]:
         raise ValueError(f"the record ends before workers {missing} have done {steps} steps: it is cut, or of another "
                          "training")
