@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2679,
     "refimpl/collectives": 4893,
-    "refimpl/conformance": 9042,
+    "refimpl/conformance": 9100,
     "refimpl/enclosure": 1060,
     "refimpl/experiments": 7425,
     "refimpl/gradients": 1230,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1951,
     "refimpl/training": 8048,
     "refimpl/transport": 3970,
-    "tests": 45472,
+    "tests": 45492,
 }
 
 

@@ -244,6 +244,26 @@ def test_what_is_lost_of_one_variable_says_of_which():
         "state-lost", "the optimizer's state is lost on resuming, of items alone")
 
 
+def _divided_again(which):
+    """Rows are divided by N once more. which(how many ranks push each) -> of which rows."""
+    def merge(self, right, parts):
+        ids, rows = right(parts)
+        return Rows(ids, np.where(which(sum(np.isin(ids, own) for own, _ in parts))[:, None], rows / rows.dtype.type(
+            self.world.size), rows))
+
+    return planted(merge=merge)
+
+
+@pytest.mark.parametrize("which, scopes", [
+    (lambda ranks: ranks > 1, [", of rows alone that several ranks push"]),
+    (lambda ranks: ranks == 1, [", of rows alone that a single rank pushes"]),
+    (lambda ranks: ranks > 0, ["", ", of row gradients alone"])], ids=["several", "single", "every"])
+def test_a_mistake_in_rows_that_ranks_share_is_named_with_the_rows(which, scopes):
+    """And one in every row says nothing of these."""
+    found = said(_divided_again(which), ("rows/exact", "rows/duplicates", "rows/empty", "update/sgd", "update/adam"), 3)
+    assert found == [("divided-again", f"sums are divided by N once more{scope}") for scope in scopes]
+
+
 class FasterResumed(Reference):
     def load(self, task, saved):
         super().load(task, saved)

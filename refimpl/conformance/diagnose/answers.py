@@ -59,6 +59,21 @@ class Answers:
         """The wrong answers as they should be."""
         return [replace(one, value=self.base.answer(one.place).value, right=True) for one in self.wrong]
 
+    @property
+    def shared(self) -> bool | None:
+        """Whether of the first wrong answer those rows alone are wrong that several ranks push (True), that one rank
+        alone pushes (False); None: neither, or all rows are of one kind.
+        """
+        one = self.wrong[0]
+        try:
+            known, ranks = self.base.pushed(one.place)
+        except Impossible:  # a dense gradient, or one that a trace does not have
+            return None
+        _, _, bad, ids = differences(one.value, one.wanted)
+        wrong = np.flatnonzero(bad.any(axis=1)) if ids is None else ids[bad.any(axis=1)]
+        return next((several for several in (True, False) if np.isin(wrong, known[(ranks > 1) == several]).all()
+                     and ((ranks > 1) != several).any()), None)
+
     def begins(self, deviations) -> bool:
         """Return whether a machine with these deviations gives the first wrong answer and the right ones before it."""
         return self._agreeing(tuple(filter(self.concerns, deviations))) is not None

@@ -13,8 +13,8 @@ from itertools import combinations
 from refimpl.conformance.diagnose.answers import Answers
 from refimpl.conformance.diagnose.features import telling
 from refimpl.conformance.space import manifest
-from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR
-from refimpl.conformance.space.deviation import Deviation, Machine, Scope, rank_scopes, scopes, step_scopes
+from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR, BY_ROW
+from refimpl.conformance.space.deviation import Deviation, Machine, Scope, rank_scopes, row_scopes, scopes, step_scopes
 
 ALIKE = 2
 """So many other deviations are told that explain the same."""
@@ -68,13 +68,17 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
 def _trials(machine, singles, left, within):
     """Yield (what is tried, whether it may show in some cases alone, whether only if nothing else explains anything).
 
-    Each deviation; each on some ranks that contribute; each in cases that have something in common; each in the step
-    alone in which wrong answers begin, or from it on; two at once, of two decisions or rules, which are many.
+    Each deviation; each on some ranks that contribute; each in rows that several ranks push, or a single one; each in
+    cases that have something in common; each in the step alone in which wrong answers begin, or from it on; two at
+    once, of two decisions or rules, which are many.
     """
     yield [(d,) for d in singles], False, False
     yield [(d,) for d in machine.fitted([a.wrong[0] for a in left], [a.base for a in left])], False, False
     ranks = rank_scopes([a.case for a in left])
     yield [(within(d, s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False, False
+    by_row = [d for d in singles if BY_ROW & set(d.decisions)]
+    shared = {answers.shared for answers in left} if by_row else ()
+    yield [(within(d, s),) for d in by_row for s in row_scopes() if s.shared in shared], False, False
     yield [(d,) for d in singles], True, False
     if machine.remembers:
         begun = (trial for answers in left for trial in _from_first_wrong(answers, singles, within))

@@ -23,6 +23,8 @@ BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale", "micro-st
 """Decisions of the contributing rank. If a rank deviates in one of them, other ranks' answers differ, too."""
 OF_SUMS = BY_CONTRIBUTOR | {"members", "parts", "combined", "duplicates", "divisor", "norm", "scale"}
 """Decisions that sums depend on; the last two where each rank clips its own gradient first."""
+BY_ROW = OF_SUMS - {"norm", "scale"} | {"delivered"}
+"""Decisions that may be taken otherwise for some rows alone."""
 
 
 def factor_of(found, wanted: Expected) -> float | None:
@@ -76,9 +78,32 @@ class Aggregation(Machine):
 
     def delivered(self, place: Place) -> Expected:
         """Return what a rank gets, or (rank None) what all owners have together. Local."""
+        if place.shared is None and place.variable.sparse and any(d.scope.shared is not None for d in self.deviations):
+            return self.of_all_rows(place)
         return self.decide("delivered", self.total(place), place)
 
     answer = delivered
+
+    def of_all_rows(self, place: Place) -> Expected:
+        """Return what a rank gets, decided apart for rows that several ranks push. Local. Raises Impossible."""
+        ids, ranks = self.pushed(place)
+        found = []
+        for several in (True, False):
+            want = self.delivered(replace(place, shared=several))
+            at = np.isin(want.value.ids, ids[ranks > 1]) == several
+            if type(want) is not Expected or not np.array_equal(want.value.ids[at], ids[(ranks > 1) == several]):
+                raise Impossible
+            found.append((want.value.rows[at], np.broadcast_to(want.tolerance, want.value.rows.shape)[at]))
+        order = np.argsort(np.concatenate([np.flatnonzero(ranks > 1), np.flatnonzero(ranks == 1)]))
+        rows, tolerance = (np.concatenate(parts)[order] for parts in zip(*found))
+        return replace(want, value=Rows(ids, rows), tolerance=tolerance)
+
+    def pushed(self, place: Place):
+        """Return (row numbers, how many ranks push each). Local. Raises Impossible where no rows are pushed."""
+        if not place.variable.sparse or place.step is None:
+            raise Impossible
+        each = [np.unique(self.given(replace(place, rank=r)).ids) for r in self.group]
+        return np.unique(np.concatenate(each), return_counts=True)
 
     def total(self, place: Place) -> Expected:
         """Return the sum of the members' contributions, divided. Local."""
@@ -92,7 +117,7 @@ class Aggregation(Machine):
     def summed(self, place: Place) -> Expected:
         """Return what ``total`` does, computed. Local."""
         ranks = self.decide("members", list(self.group), place)
-        parts = [self.contribution(Place(place.step, r, place.variable)) for r in ranks]
+        parts = [self.contribution(replace(place, rank=r)) for r in ranks]
         return self.added(self.decide("parts", parts, place), place)
 
     def contribution(self, place: Place):

@@ -38,28 +38,37 @@ def concatenated(parts):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a decision is taken. rank: the rank that takes it; None: all owners together."""
+    """Where a decision is taken. rank: the rank that takes it; None: all owners together.
+
+    shared: of rows that several ranks push; False: of the other rows; None: of all together.
+    """
 
     step: int
     rank: int | None
     variable: CaseVariable | None = None
+    shared: bool | None = None
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a deviation hits; None: everything. words: of the variables, ", of row gradients alone"."""
+    """What a deviation hits; None: everything. words: of the variables, ", of row gradients alone".
+
+    shared: it hits nothing but rows that several ranks push (True), that one rank alone pushes (False).
+    """
 
     variables: Callable[[CaseVariable], bool] | None = None
     ranks: tuple[int, ...] | None = None
     first_step: int = 0
     last_step: int | None = None
     words: str = ""
+    shared: bool | None = None
 
     def hits(self, place: Place) -> bool:
         """Return whether a decision at a place is hit."""
         return ((self.variables is None or place.variable is not None and self.variables(place.variable))
                 and (self.ranks is None or place.rank in self.ranks) and place.step >= self.first_step
-                and (self.last_step is None or place.step <= self.last_step))
+                and (self.last_step is None or place.step <= self.last_step)
+                and (self.shared is None or place.shared == self.shared))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +251,12 @@ def step_scopes(first: int) -> list[Scope]:
     which = ordinal(first + 1)
     return [Scope(first_step=first, words=f"from the {which} step on"),
             Scope(first_step=first, last_step=first, words=f"in the {which} step alone")]
+
+
+def row_scopes() -> list[Scope]:
+    """Return the rows that several ranks push, and those that one rank alone pushes. Local."""
+    return [Scope(words=f"of rows alone that {words}", shared=shared) for shared, words in (
+        (True, "several ranks push"), (False, "a single rank pushes"))]
 
 
 def rank_scopes(cases: list[Case]) -> list[Scope]:

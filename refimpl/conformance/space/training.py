@@ -152,10 +152,9 @@ class TrainingAnswers(Aggregation):
 
     def given(self, place: Place):
         """Return a rank's gradient of a window, its loss scale removed: array, or rows that are not merged. Local."""
-        key = place.step, place.rank, place.variable.name
-        if key not in self._kept:
-            self._kept[key] = self.part_of_window(place, self.windows[place.step])
-        return self._kept[key]
+        if place not in self._kept:
+            self._kept[place] = self.part_of_window(place, self.windows[place.step])
+        return self._kept[place]
 
     def of_window(self, place: Place, steps) -> Expected:
         """Return the aggregate of some micro-steps of an update's window. Local."""
