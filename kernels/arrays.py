@@ -8,9 +8,9 @@ ALIGNMENT = 256  # bytes: enough for every library; CuPy's allocations begin at 
 
 
 def array_module(*arrays):
-    """Return ``cupy`` if any argument is on a GPU, the module of another kind of array, else ``numpy``. Local.
+    """Return ``cupy`` if any argument is on a GPU, else the module of another kind of array, else ``numpy``. Local.
 
-    Another kind gives its module as in the Python array API standard: ``array.__array_namespace__()``.
+    Another kind names its module as the Python array API standard does: ``array.__array_namespace__()``.
     """
     cupy = sys.modules.get("cupy")  # a CuPy array can exist only after CuPy was imported
     if cupy is not None and any(isinstance(a, cupy.ndarray) for a in arrays):
@@ -22,9 +22,9 @@ def array_module(*arrays):
 
 
 def definition_for(kernel, definition, *arrays):
-    """Return the plain version of a kernel: its definition, or the version of the arrays' own module. Local.
+    """Return the version of a kernel for arrays of another module, or its definition. Local.
 
-    The module may have ``kernels``: name of the kernel's package -> a module with the same functions.
+    The module may have ``kernels``: name of a kernel's package -> a module with the same functions.
     """
     return getattr(array_module(*arrays), "kernels", {}).get(kernel, definition)
 
@@ -57,14 +57,15 @@ def is_float_cuda(*arrays):
 
 
 def version_for(fast, cuda, definition, *arrays):
-    """Return the version of a kernel for these arrays: Numba's, the GPU's or the plain one. Local."""
+    """Return the version of a kernel for these arrays: Numba's, the GPU's or the definition. Local."""
     return fast if is_float_numpy(*arrays) else cuda if is_float_cuda(*arrays) else definition
 
 
 def read_only(array):
-    """Return a read-only view of a NumPy array, which cannot be made writable; other arrays unchanged. Local.
+    """Return a view of a NumPy array that cannot be made writable; other arrays unchanged. Local.
 
-    CuPy has no read-only views. (A view of a writable base could be made writable, so this one is of a ``memoryview``.)
+    It is a view of a ``memoryview``, because a view of a writable array could be made writable. CuPy has no read-only
+    views.
     """
     if type(array) is np.ndarray and array.dtype.kind in "biufc":
         return np.asarray(memoryview(array).toreadonly())
@@ -91,8 +92,8 @@ def as_array(xp, array):
 def aligned(array):
     """Return a device array aligned to a multiple of ALIGNMENT: itself, or a copy. NumPy arrays are unchanged. Local.
 
-    cuBLAS may choose its algorithm by the alignment of its operands, and another algorithm gives other bits. The place
-    of a variable in an arena depends on the strategy, so it is aligned before it is used.
+    cuBLAS may choose its algorithm by the alignment of its operands, and another algorithm gives other bits. A
+    variable's place in an arena depends on the strategy, so the variable is aligned before use.
     """
     if is_numpy(array) or (array.data.ptr - array.data.mem.ptr) % ALIGNMENT == 0:
         return array

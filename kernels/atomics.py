@@ -19,8 +19,9 @@ from kernels.compiled import compiled
 
 LINE = 64  # bytes of a cache line: two flags in one line would move together between cores
 YIELDS = 4
-"""How often a waiting process offers its core before it sleeps. A few are the quickest way to another rank on the same
-core; but what Linux 6.18 takes from a process that yields is milliseconds, which any third process then gets."""
+"""How often a waiting process yields its core before it sleeps. A few yields are the fastest way to another rank on the
+same core. But Linux 6.18 then gives the core to any third process for milliseconds.
+"""
 _SLEEPERS = 8  # bytes from a flag to the number of its sleepers; a sleeper that dies costs only system calls
 _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0) if sys.platform == "linux" else 0
 _WAIT, _WAKE, _EVERYONE = 0, 1, (1 << 31) - 1
@@ -134,5 +135,5 @@ def wait_for_all(flags, count, value, spins, nanoseconds):
 
 @compiled
 def wait_for_number(flag, number, spins, nanoseconds):
-    """Wait as ``wait_for_all`` does for one flag; return whether it is ``number``, and not more. Local."""
+    """Wait as ``wait_for_all`` does for one flag; return whether it is exactly ``number``. Local."""
     return wait_for_all(flag, 1, number, spins, nanoseconds) and load_acquire(flag) == number

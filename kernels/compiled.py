@@ -1,10 +1,9 @@
 """Numba compilation with a cache on disk that is never stale.
 
 Numba's own cache checks only the file of the compiled function. If a kernel calls a function of another file, and that
-file changes, Numba goes on using the caller's old machine code. It also numbers its files, so processes that compile
-at the same time may mix them up. Here the name of a cache file depends on everything from which it was compiled: all
-sources of this package, the versions of the compilers, the signature and the processor. Files of older sources are
-removed.
+file changes, Numba still uses the old machine code. It also numbers its files, so processes that compile at the same
+time may confuse them. Here the name of a cache file depends on everything from which it was compiled: all sources of
+this package, the versions of the compilers, the signature and the processor. Files of older sources are removed.
 
 This uses private names of Numba (tested from 0.61 to 0.68). If a later Numba lacks them, kernels are compiled in every
 process. The start is then slower; nothing else changes.
@@ -32,11 +31,11 @@ except ImportError:
 HERE = Path(__file__).parent
 SECONDS_TO_WAIT = 60.0  # for another process that compiles the same function: it may have been stopped
 NAMEABLE = all(hasattr(IndexDataCacheFile, name) for name in ("_save_data", "_load_data"))
-"""Whether this Numba lets files be named."""
+"""Whether this Numba lets us name its cache files."""
 
 
 def digest(*texts: str) -> str:
-    """Return a short name for texts, a hash of them."""
+    """Return a short hash of texts."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
@@ -49,7 +48,7 @@ def _texts(for_gpu: bool) -> list[str]:
 # Read before any kernel is imported, so a later edit can cost a compilation but never keep old machine code.
 SOURCES = digest(numba.__version__, llvmlite.__version__, *_texts(for_gpu=False))
 CUDA_SOURCES = digest(SOURCES, *_texts(for_gpu=True))
-"""GPU kernels depend on both groups of sources. No other kernel calls a GPU kernel."""
+"""The hash for GPU kernels, which depend on both groups of sources. No other kernel calls a GPU kernel."""
 
 
 class _NamedFiles(IndexDataCacheFile):
@@ -77,12 +76,12 @@ class _NamedFiles(IndexDataCacheFile):
 
 
 def compiled(function=None, keep=True, **options):
-    """Return ``function`` compiled by Numba, as ``njit`` does: without the GIL, dividing as NumPy does. A decorator.
+    """Return ``function`` compiled by Numba: like ``njit``, without the GIL, and dividing as NumPy does. A decorator.
 
     keep: whether to keep machine code on disk. It is False for functions that are inlined or that have no file.
     options: further options of ``njit``. Use it for every kernel of this package, and for nothing else.
 
-    Processes that need the same function at the same time compile it once: one compiles, the others wait and load.
+    If several processes need the same function at the same time, one compiles it, and the others wait and load it.
     """
     if function is None:
         return lambda given: compiled(given, keep, **options)
@@ -107,7 +106,7 @@ def compiles() -> bool:
 
 
 def _named(kernel) -> bool:
-    """Give a kernel cache files with our names; return False if this Numba does not allow it."""
+    """Give a kernel's cache files our names; return False if this Numba does not allow it."""
     cache = kernel._cache
     if not hasattr(cache, "_cache_file"):  # Numba would ignore it
         return False
@@ -126,10 +125,10 @@ def _named(kernel) -> bool:
 
 
 def _locked(path):
-    """Return a file on which this process holds the lock; whoever closes it, or ends, gives the lock back.
+    """Return a file on which this process holds the lock. Closing it, or the end of the process, releases the lock.
 
-    A process waits for another SECONDS_TO_WAIT at most, and not at all where files cannot be written or locked. While a
-    kernel is compiled, the kernels that it calls are locked, too. No kernel calls itself, so no circle of waits arises.
+    A process waits for another at most SECONDS_TO_WAIT, and not at all if files cannot be written or locked. While a
+    kernel is compiled, the kernels that it calls are locked, too. No kernel calls itself, so there is no deadlock.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

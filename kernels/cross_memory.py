@@ -1,6 +1,6 @@
-"""Read and write the memory of another process by one system call (Linux: cross memory attach), for Numba code.
+"""Read and write the memory of another process with one system call (Linux: cross memory attach), for Numba code.
 
-The host decides whether a process may do this (same user, no sandbox between them, Yama's ptrace_scope 0). Try it.
+The host must allow it: same user, no sandbox between the processes, ptrace_scope 0 of Yama. ``reaches`` tries it.
 """
 
 import os
@@ -33,6 +33,6 @@ def reaches(call: int, pid: int, array, there: int) -> bool:
 
 
 def attachable(array) -> bool:
-    """Return whether other processes can read an array's memory (a device's they cannot). Local."""
+    """Return whether other processes can read an array's memory; a GPU's they cannot. Local."""
     byte, pages = np.empty(1, np.uint8), (0, array.nbytes - 1) if array.nbytes else ()
     return all(reaches(READ, os.getpid(), byte, array.ctypes.data + place) for place in pages)

@@ -18,7 +18,7 @@ from kernels.random import uniform
 
 @dataclass(frozen=True)
 class Candidates:
-    """Distinct classes, sorted: ids (samples,) int64 on the host; tries: draws made to find them."""
+    """Distinct classes, sorted: ids (samples,) int64 on the host. tries: the number of draws that found them."""
 
     ids: Any
     tries: int
@@ -29,7 +29,8 @@ class Candidates:
 def draw_candidates(key: int, samples: int, vocabulary: int) -> Candidates:
     """Draw ``samples`` distinct classes from sequence ``key``; the same key gives the same classes. Local.
 
-    Try t is class floor((V + 1)**u_t) - 1, u_t element t of ``uniform(key)``. Raises ValueError if samples > V.
+    Try t gives class floor((V + 1)**u_t) - 1, with u_t = element t of ``uniform(key)``. Raises ValueError if samples >
+    V.
     """
     if not 0 < samples <= vocabulary:
         raise ValueError(f"{samples} distinct candidates from a vocabulary of {vocabulary}: ask for 1 to {vocabulary}")

@@ -15,7 +15,7 @@ SEED, STEPS, MICROBATCHES = 7, 4, 5
 class Golden:
     """The training of a golden trace.
 
-    make_model(dtype).  make_data(): the microbatches, and microbatches of the numbers of the same examples.
+    make_model(dtype).  make_data(): (the microbatches, microbatches with the numbers of the same examples).
     options: of the trainer, without seed and steps.
     about: JSON that describes the model, for a reader in another language.
     """

@@ -29,12 +29,12 @@ class GradientError(AssertionError):
 
 
 def check_gradients(model, batch, seed: int = 0, projections: int = 2, spread: float = 0.1) -> dict:
-    """Compare the model's gradients with central differences of its loss, by variable and for all together. Local.
+    """Compare the model's gradients with differences of its loss, for each variable and all together. Local.
 
     model: its variables have dtype float64.  batch: is not changed.  seed: of initial values and directions.
     spread: initial values are moved by up to this much, because a zero (a bias, a gain) can hide a missing term.
-    Returns name -> (derivative by the gradient, by differences, tolerance) of the last projection; the key "" means
-    all variables together. Raises GradientError, which names the variable and both numbers; ValueError if not float64.
+    Returns name -> (derivative by the gradient, by differences, tolerance) of the last projection; the key "" means all
+    variables together. Raises GradientError, which names the variable and both numbers; ValueError if not float64.
     """
     point, needed = starting_point(model, batch, seed, spread)
     _, gradients = evaluate_at(model, batch, point, needed)

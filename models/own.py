@@ -10,15 +10,14 @@ from models.variable import Variable
 MODEL = ("variables", "rows_needed", "loss_and_gradients")
 DATA = ("microbatches", "steps_per_epoch", "fingerprint", "examples", "microbatch", "starts_epoch")
 DEFAULTS = {"preset": "", "optimizer": "adagrad", "learning_rate": 0.2}
-"""The same defaults as in ``refimpl.train``, so both give the same numbers."""
+"""The defaults of ``refimpl.train``, so that the command gives the same numbers."""
 
 
 def build_own(make, recipe, seed: int):
     """Return (model, data, held-out data or None) of a recipe whose model is a user's own class ``make``. Local.
 
-    The class gets the recipe's sizes. It also gets dtype and the sizes of the data (vocabulary; image_shape, classes,
-    ...) if it has parameters of these names. Raises ValueError, which says what is wrong and what to do. Errors of the
-    user's code pass through.
+    The class gets the recipe's sizes. If it has parameters of these names, it also gets dtype and the sizes of the data
+    (vocabulary; image_shape, classes, ...). Raises ValueError, with the remedy. Errors of the user's code pass through.
     """
     if recipe.preset:
         raise ValueError(f"{recipe.model} has no presets: leave --preset out, and give sizes by --set NAME=N")

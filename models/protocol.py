@@ -9,7 +9,7 @@ from models.variable import Variable
 
 
 def nobody_waits(gradients: dict[str, Any]):
-    """The default of ``Batch.ready``: gradients are taken when the model returns."""
+    """The default of ``Batch.ready``. It does nothing: gradients are used when the model returns."""
 
 
 def unchanged(x):
@@ -86,7 +86,7 @@ class Model(Protocol):
 
 
 class Sharded(Protocol):
-    """A model whose fully connected layers can be cut over the ranks of a group (``--mesh``) has these members, too.
+    """More members of a model whose fully connected layers can be cut over the ranks of a group (``--mesh``).
 
     ``models.fully_connected.loss_and_gradients`` combines them into ``loss_and_gradients``: features, the connected
     layers in turn, loss; then backward.

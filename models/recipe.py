@@ -97,10 +97,10 @@ def model_and_content(entry, recipe: Recipe):
 
 
 def recipe_of(model: str, chosen: dict) -> tuple[Recipe, dict]:
-    """Return the recipe and the trainer's options for a model: what was chosen, and the model's defaults. Local.
+    """Return (the recipe, the trainer's options) of a model: what was chosen, else the model's defaults. Local.
 
-    If another optimizer than the model's default is chosen, its own learning rate is the default. Raises ValueError
-    for an unknown model, or for a user's own model without data.
+    For another optimizer than the model's default, the default learning rate is that of LEARNING_RATES. Raises
+    ValueError for an unknown model, or for a user's own model without data.
     """
     entry = entry_of(model)
     complete = {**entry.defaults, **chosen}

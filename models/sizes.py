@@ -3,10 +3,10 @@
 from numbers import Integral, Real
 
 MOST_LAYERS = 1000
-"""The most layers of a model. Every step handles each of their variables; with more layers that would take seconds."""
+"""The most layers of a model. With more, a step would take seconds only to handle their variables."""
 
 ADDRESSES = 2**63
-"""Bytes that a number of 64 bits can count."""
+"""The number of bytes that 64-bit addresses can count."""
 
 
 def require_positive(**values):
@@ -41,7 +41,7 @@ def require_kept(keep):
 
 
 def require_few(layers: int, said: str):
-    """Raise ValueError for more than MOST_LAYERS layers. said: the size that gives them, and its value. Local."""
+    """Raise ValueError for more than MOST_LAYERS layers. said: the size's name and value, for the message. Local."""
     if layers > MOST_LAYERS:
         raise ValueError(f"{said}: that is {layers} layers; give at most {MOST_LAYERS}: every step handles each of "
                          "their variables")

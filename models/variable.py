@@ -9,7 +9,7 @@ import numpy as np
 from kernels.random import key_of, uniform
 
 STATISTIC_RATE = 0.1
-"""How far a statistic moves towards each step's estimate of it: value += STATISTIC_RATE * (estimate - value)."""
+"""How far a statistic moves towards each step's estimate: value += STATISTIC_RATE * (estimate - value)."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Variable:
     statistic: it is not trained. Its "gradient" is this step's estimate: the sum of the microbatches' shares. The value
                moves towards it: value += rate * (estimate - value); rate: ``learning_rate``, None: STATISTIC_RATE.
     decays:    weight decay applies.
-    learning_rate, weight_decay: in place of the training's options, and changed by the same schedule; None: those.
+    learning_rate, weight_decay: used instead of the training's options, with the same schedule; None: the options.
     clipped:   its gradient counts in the global norm, and is clipped by it.
     blocks:    S, a power of two: the model computes with S equal parts of its rows, one by one, so that each of K ranks
-               may hold S/K neighbouring parts (see ``models.fully_connected``). 1: it is not cut.
-    Raises ValueError for an invalid field, which says what to write.
+               may keep S/K neighbouring parts (see ``models.fully_connected``). 1: it is not cut.
+    Raises ValueError for an invalid field, with the remedy.
     """
 
     name: str

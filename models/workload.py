@@ -6,7 +6,7 @@ from typing import Any, Callable
 from models.registry import ModelEntry, entry_of
 
 STEPS = 16
-"""Steps until synthetic data repeat: more than a measurement needs, or at least several batches."""
+"""The number of steps after which synthetic data repeat: enough for a measurement, or at least several batches."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ByLength:
 class BoundedTraining:
     """A small training with known bounds for the results of any correct device: see ``refimpl bench gpu``.
 
-    what: its description in reports.  still: variables that hardly change so early; they are not compared with a bound.
+    what: its description in reports.  still: variables that hardly change at first; they are not compared with a bound.
     """
 
     what: str
@@ -90,8 +90,8 @@ class BoundedTraining:
 class Paper:
     """A model at the paper's size (docs/paper.md, Models).
 
-    dense, sparse: elements.  alpha: part of all elements that a worker touches.  examples: per GPU and step.
-    flop: of an example, forward and backward.  efficiency: assumed part of a GPU's peak that the computation reaches.
+    dense, sparse: elements.  alpha: fraction of all elements that a worker touches.  examples: per GPU and step.
+    flop: of an example, forward and backward.  efficiency: the assumed fraction of a GPU's peak.
     at_size(ranks, seed): returns (model, data) of that size and allocates no parameters. data may be None if no
     variable is sparse.
     goals: architecture -> the hybrid's speed-up over it, from the abstract.  assumed: sentences for a report.
@@ -109,5 +109,5 @@ class Paper:
 
     @property
     def row_elements(self) -> float:
-        """Elements of the rows that a worker touches: alpha (dense + sparse) - dense, since dense ones have alpha 1."""
+        """The elements of the rows that a worker touches: alpha (dense + sparse) - dense, because dense α is 1."""
         return self.alpha * (self.dense + self.sparse) - self.dense

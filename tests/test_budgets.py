@@ -14,8 +14,8 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6501,
-    "models": 6196,
+    "kernels": 6496,
+    "models": 6198,
     "refimpl/*.py": 194,
     "refimpl/cli": 2679,
     "refimpl/collectives": 4893,
@@ -23,13 +23,13 @@ BUDGETS = {
     "refimpl/enclosure": 1060,
     "refimpl/experiments": 7425,
     "refimpl/gradients": 1230,
-    "refimpl/jax": 1456,
+    "refimpl/jax": 1453,
     "refimpl/notebook": 1798,
     "refimpl/pictures": 2002,
     "refimpl/plain": 4676,
     "refimpl/plan": 2991,
     "refimpl/server": 836,
-    "refimpl/strategies": 1721,
+    "refimpl/strategies": 1720,
     "refimpl/svm": 164,
     "refimpl/torch": 1951,
     "refimpl/training": 8048,

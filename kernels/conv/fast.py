@@ -5,7 +5,7 @@ import numpy as np
 from kernels.conv import patches, winograd
 
 LEAST_CHANNELS, LEAST_SIDE = 2, 4
-"""Below these, inputs and outputs or height and width, products of patches are faster than Winograd's (measured)."""
+"""With fewer inputs or outputs, or a smaller height or width, patch products are faster than Winograd's (measured)."""
 
 
 def uses_winograd(x, weight, stride, padding):

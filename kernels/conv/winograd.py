@@ -15,7 +15,7 @@ from kernels.conv.kernel_tiles import kernel_gradient, kernel_tiles
 from kernels.conv.transforms import gradient_tiles, input_tiles, output_tiles
 
 BLOCK_BYTES = 2**19
-"""Transformed tiles of one block: half of a common second-level cache, the other half is for their products."""
+"""Bytes of one block's transformed tiles: half of a usual second-level cache; the other half holds their products."""
 
 
 class Tiling:

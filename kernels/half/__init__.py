@@ -26,7 +26,7 @@ def add(into, other):
 
 
 def rounded(values, kind: str):
-    """Return float32 values, of any shape, as the nearest "bf16" or "fp16" can hold them. Local, NumPy."""
+    """Return float32 values, of any shape, rounded to "bf16" or "fp16". Local, NumPy."""
     values = np.asarray(values, np.float32)
     message, out = np.empty(values.shape, KINDS[kind]), np.empty(values.shape, np.float32)
     encode(np.ascontiguousarray(values).reshape(values.shape), message)

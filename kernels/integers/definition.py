@@ -6,9 +6,9 @@ from kernels.random.definition import uniform
 
 
 def encode(values, exponent, key, out):
-    """Write floor(x 2^exponent + u), u of the sequence ``key``: (n,) float32 -> out (n,) integers, without overflow.
+    """Write floor(x 2^exponent + u), u uniform, of the sequence ``key``: (n,) float32 -> out (n,) integers.
 
-    Its expectation is x 2^exponent.
+    Its expectation is x 2^exponent. No integer may overflow.
     """
     out[...] = np.floor(np.ldexp(values.astype(np.float64), exponent) + uniform(key, len(values)))
 

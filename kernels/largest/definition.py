@@ -4,5 +4,5 @@ import numpy as np
 
 
 def largest(values, count):
-    """Return the places of the ``count`` largest |values|, of equal ones the first: sorted int64."""
+    """Return the places of the ``count`` largest |values|, among equal ones the first: sorted int64."""
     return np.sort(np.argsort(-abs(values), kind="stable")[:count])

@@ -1,8 +1,8 @@
-"""The places of the largest elements by a histogram, in Numba, reading the values twice. Same places as ``definition``.
+"""The places of the largest elements by a histogram, in Numba. Same places as ``definition``.
 
-The bits of positive float32 numbers, read as integers, have the order of the numbers. The first pass counts sizes by
-their upper bits. So it is known in which bin the least of the largest is. The second pass takes what is in higher bins,
-and sets aside what is in this one; only there must be sorted.
+The bits of positive float32 numbers, read as integers, have the order of the numbers. The first pass counts the sizes
+by their upper bits. This shows which bin contains the smallest of the ``count`` largest elements. The second pass takes
+all elements of higher bins, and collects those of this bin. Only these must be sorted.
 """
 
 import numpy as np
@@ -10,12 +10,12 @@ import numpy as np
 from kernels.compiled import compiled
 
 SHIFT = 19
-"""Lower bits that do not count: 8 bits of exponent and 4 of the fraction do."""
+"""The number of lower bits that are ignored: the histogram uses 8 bits of exponent and 4 of the fraction."""
 SIZE = np.uint32(2**31 - 1)  # all bits but the sign
 FEW = 2**13
-"""So few elements are all sorted: to read a histogram takes longer."""
+"""With at most so many elements all are sorted: a histogram would take longer."""
 WAYS = 4
-"""Histograms in turn: an element need not wait until its neighbour is counted."""
+"""Several histograms are used in turn, so that an element need not wait until its neighbour is counted."""
 
 
 def largest(values, count):
@@ -30,7 +30,7 @@ def largest(values, count):
 
 
 def _candidates(bits, count):
-    """Return the places in higher bins than that of the least wanted element, and those in its bin."""
+    """Return the places in higher bins than the smallest wanted element's, and the places in its bin."""
     counts = np.zeros((WAYS, 1 << 31 - SHIFT), np.int64)
     _count(bits, counts)
     above = np.append(np.cumsum(counts.sum(axis=0)[::-1])[::-1], 0)  # elements in this bin and higher ones

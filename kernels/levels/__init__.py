@@ -1,4 +1,4 @@
-"""Gradients of a few levels an element, packed without gaps: signs and their means, or any levels. NumPy only."""
+"""Gradients with a few levels for each element, packed without gaps: signs with their means, or any levels."""
 
 from kernels.levels import definition
 from kernels.levels.fast import encode_signs, look_up, quantise, three_levels

@@ -6,8 +6,9 @@ from kernels.random.definition import uniform
 
 
 def encode_signs(values, packed):
-    """Write a bit for each element, 1 if it is >= 0, the first one highest; return (2,) float32: the mean of all
-    others, and of those with 1. Each is added up in float64 from first to last; it is 0 if there are none.
+    """Write a bit for each element, 1 if it is >= 0, the first one highest in a byte; return two means (2,) float32.
+
+    They are the means of elements with 0, and with 1, added up in float64 from first to last; 0 if there are none.
     """
     signs = values >= 0
     packed[...] = np.packbits(signs)
@@ -22,7 +23,7 @@ def pack(levels, bits, packed):
 
 
 def quantise(values, s, norm, key, packed):
-    """Write a level of 0 to s with a sign for each float32 value, packed: |value| s / norm, rounded at random.
+    """Write a sign and a level from 0 to s for each float32 value, packed: |value| s / norm, rounded at random.
 
     The lowest bit is the sign. norm: float32, at least the largest size.  packed: (⌈n (1 + bits of s)/8⌉,) uint8.
     """
@@ -32,8 +33,9 @@ def quantise(values, s, norm, key, packed):
 
 
 def three_levels(values, most, key, packed):
-    """Cut values to [-most, most], of which m is the largest size; write 1 or 2, for m or -m, with probability
-    |value| / m, else 0: (n,) float32 -> packed (⌈n/4⌉,) uint8. Return m. most: float32.
+    """Clip values to [-most, most]; write level 1 or 2, for m or -m, with probability |value| / m, else 0. Return m.
+
+    m: the largest size after clipping.  (n,) float32 -> packed (⌈n/4⌉,) uint8.  most: float32.
     """
     values = np.clip(values, -most, most)
     largest = np.abs(values).max(initial=0)

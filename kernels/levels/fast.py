@@ -10,13 +10,12 @@ from kernels.compiled import compiled, inlined
 from kernels.random.fast import before, random_bits_of
 
 WIDE = {2: np.complex128, 4: np.uint64}
-"""Bits of a level -> a type as wide as the float32 numbers of a byte: they are copied at once."""
+"""Bits of a level -> a type as wide as the float32 numbers for one byte, which are copied at once."""
 BLOCK = 1024
-"""Levels that are found before they are packed, a multiple of 8: they stay in the processor's first cache."""
+"""Levels that are computed before they are packed, a multiple of 8: they stay in the first-level cache."""
 
 
 def encode_signs(values, packed):
-    """See ``definition.encode_signs``. Local, NumPy."""
     means = np.empty(2, np.float32)
     _encode_signs(values, packed, means)
     return means
@@ -48,7 +47,7 @@ def look_up(packed, bits, table, out):
 
 @cache
 def turned(bits):
-    """Return each level of so many bits with these bits in reverse: (2^bits,) uint8."""
+    """Return each level of this number of bits with its bits in reverse order: (2^bits,) uint8."""
     return np.array([int(f"{level:0{bits}b}"[::-1], 2) for level in range(1 << bits)], np.uint8)
 
 
@@ -74,7 +73,7 @@ def _encode_signs(values, packed, means):
 
 @inlined
 def _pack(levels, count, bits, turned, packed, first):
-    """Pack ``count`` levels, and zeros after them. first: byte of the first one. 2 and 4 bits go a register at once."""
+    """Pack ``count`` levels, then zeros. first: the first byte. Levels of 2 and 4 bits fill a register at once."""
     end = min(len(packed) - first, -(-count * bits // 8))
     if bits == 2:
         for i in range(end):
@@ -123,7 +122,7 @@ def _three_levels(values, largest, before, turned, packed, block):
 
 @compiled
 def _look_up_bytes(packed, of_byte, out):
-    """of_byte: what each byte stands for; one number of it, and of ``out``, is all that a byte holds."""
+    """Write the numbers for each byte at once. of_byte: the float32 numbers for each byte, as one number."""
     for i in range(len(out)):
         out[i] = of_byte[packed[i]]
 
@@ -136,7 +135,7 @@ def _look_up_signs(packed, below, above, out):
 
 @compiled
 def _look_up(packed, bits, table, out):
-    """table: by levels whose bits are turned, as the bytes have them."""
+    """Write table[level] for each level. table: ordered by levels with reversed bits, as they are in the bytes."""
     mask = np.uint64((1 << bits) - 1)
     for group in range(-(-len(out) // 8)):
         word = np.uint64(0)

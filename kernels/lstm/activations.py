@@ -1,8 +1,8 @@
 """Sigmoid and tanh that LLVM can vectorise: they have no call, no branch and no table.
 
 exp(x) = 2^n exp(r),  n = round(x / ln 2),  |r| <= ln(2) / 2.  In float32 exp(r) - 1 is a polynomial and 2^n is built
-from bits; in float64 the C library's exp and tanh are used, which are slow and exact to an ULP.
-NaN stays NaN (a comparison with NaN is false, so every clamp lets it through).
+from bits. In float64 the C library's exp and tanh are used, which are slower, and exact to an ULP. NaN stays NaN (a
+comparison with NaN is false, so no clamp changes it).
 """
 
 import math

@@ -59,7 +59,7 @@ def cell_forward(gates, bias, c, c_next, tanh_c, m):
 
 
 def cell_backward(dm, dc, activations, c, tanh_c, dgates):
-    """Apply the cell's transpose: write dgates, and replace dc (the gradient of c') by the gradient of c.
+    """Go back through the cell: write dgates, and replace dc (the gradient of c') by the gradient of c.
 
     dm, dc, c, tanh_c: (hidden, streams).  activations, dgates: (4 * hidden, streams).
     """

@@ -1,4 +1,4 @@
-"""The cell of ``definition`` in Numba, with the same bits except in sigmoid and tanh.
+"""The cell of ``definition`` in Numba, with the same bits except in sigmoid and tanh. All arguments are C-contiguous.
 
 Loops run over flat pieces of a gate. These are long even for few streams, and short enough for the first-level cache.
 There are many loops, because LLVM vectorises a loop only if it can check cheaply that no arrays overlap.
@@ -14,7 +14,6 @@ TILE = 8  # a tile of float32 fits the vector registers
 
 @compiled
 def cell_forward(gates, bias, c, c_next, tanh_c, m):
-    """See ``definition.cell_forward``; every argument is C-contiguous."""
     hidden, streams = c.shape
     forget_bias = gates.dtype.type(FORGET_BIAS)
     for row in range(4 * hidden):
@@ -42,7 +41,6 @@ def cell_forward(gates, bias, c, c_next, tanh_c, m):
 
 @compiled
 def cell_backward(dm, dc, activations, c, tanh_c, dgates):
-    """See ``definition.cell_backward``, bit for bit; every argument is C-contiguous."""
     size = c.size
     one = dc.dtype.type(1)
     for start in range(0, size, PIECE):

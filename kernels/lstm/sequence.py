@@ -31,7 +31,7 @@ class Workspace:
 
 @dataclass
 class Tape:
-    """The arrays that the backward pass reads, a slice for each step; valid until the workspace is used again.
+    """The arrays for the backward pass, with a slice for each step. They are valid until the workspace is used again.
 
     xh: (time + 1, streams, inputs + width), the input of each step and h before it; the last slice has only the last h.
     activations: (time, 4 * hidden, streams).  tanh_c, m: (time, hidden, streams).
@@ -118,7 +118,7 @@ def lstm_backward(dh, tape, kernel, projection, initial=False, last=None):
 
 
 def _version(*arrays):
-    """Return the version for arrays that are not NumPy's; None: the one below."""
+    """Return the version for arrays of another module than NumPy's, or None."""
     return cuda_sequence if is_float_cuda(*arrays) else definition_for("lstm", None, *arrays)
 
 

@@ -34,7 +34,6 @@ def _sum_of_squares(x, lanes, sums):
 
 @compiled
 def all_finite(x) -> bool:
-    """See ``definition.all_finite``. x: one axis, contiguous."""
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]
         bad = 0

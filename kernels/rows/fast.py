@@ -1,4 +1,4 @@
-"""Row gradients in Numba: sort the ids, then read the rows once. Same bits as ``definition``."""
+"""Row gradients in Numba: ids are sorted by a radix sort, then rows are read once. Same bits as ``definition``."""
 
 import numpy as np
 
@@ -19,12 +19,10 @@ def aggregate_rows(ids, rows) -> RowGradient:
 
 
 def unique_ids(ids):
-    """See ``definition.unique_ids``: a radix sort, many times as fast as np.unique."""
     return _destinations(read_only(ids))[1]
 
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
-    """See ``definition.merge_rows``: two pointers run through both gradients, without sorting."""
     ids, left_row, right_row, increasing = union(left.ids, right.ids)
     if not increasing:
         raise ValueError(NOT_INCREASING)
@@ -78,7 +76,7 @@ def _sorted_order(ids):
 def _destinations(ids):
     """Return (destination, unique): row i is added to total[destination[i]]; the first is written to ~destination.
 
-    ids: read-only, as a model's own are and others need not be, so that one version of this is compiled and not two.
+    ids: read-only, as a model's are. Other ids are made read-only, too, so that only one version is compiled.
     """
     n = len(ids)
     if n == 0:

@@ -9,7 +9,7 @@ class RowGradient:
     """Gradient of a sparse variable: ``gradient[ids[i], :] = rows[i, :]``, zero elsewhere.
 
     ids: (k,) int64, strictly increasing.  rows: (k, d), the variable's dtype.
-    TensorFlow calls it IndexedSlices; here ids never repeat. They are int64 everywhere (docs/bugs.md, 16).
+    TensorFlow's IndexedSlices may repeat ids; here ids never repeat. They are always int64 (docs/bugs.md, 16).
     """
 
     ids: Any

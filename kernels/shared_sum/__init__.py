@@ -1,4 +1,4 @@
-"""Sums of several arrays in a given order: the ranks of one machine add up each other's gradients with them."""
+"""Sums of several arrays in a given order, with which the ranks of a machine add up each other's gradients."""
 
 from kernels.arrays import is_numpy
 from kernels.shared_sum import definition, fast

@@ -21,7 +21,7 @@ DTYPES = ("float16", "float32", "float64", "int32", "int64")
 
 
 def computable(dtype):
-    """Return the dtype as which the kernels read arrays of ``dtype``, None if they cannot."""
+    """Return the dtype as which the kernels read arrays of ``dtype``; None if they cannot."""
     return {"float16": np.dtype(np.uint16)}.get(dtype.name, dtype) if dtype.name in DTYPES else None
 
 
@@ -59,7 +59,6 @@ def fused(sums, kept):
 
 
 def sum_in_order(inputs, sums, outputs, start, stop):
-    """See ``definition.sum_in_order``. Arrays must be contiguous."""
     addresses = np.array([array.ctypes.data for array in inputs], np.int64)
     places = table([(register, array.ctypes.data) for register, array in outputs])
     rows = fused(sums, [register for register, _ in outputs])

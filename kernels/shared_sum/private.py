@@ -1,10 +1,10 @@
 """One rank's part in an allreduce of arrays in the private memory of the ranks of one machine.
 
     private arrays of ranks 0 1 2 3            rank 1 reads b0 b2 b3 into its cache, a segment at a time, adds up B,
-    |a0 b0 c0 d0| ... |a3 b3 c3 d3|            and writes B over b0 b1 b2 b3, which its core holds from reading them
+    |a0 b0 c0 d0| ... |a3 b3 c3 d3|            and writes B over b0 b1 b2 b3, which are in its core's cache
 
-So no cache line is passed from core to core through a buffer, and ranks wait for each other only at the beginning and
-at the end. A pipeline through shared memory is slower if cores are far apart, or if there are fewer cores than ranks.
+So no cache line moves from core to core through a buffer, and ranks wait for each other only at the start and at the
+end. A pipeline through shared memory is slower if cores are far apart, or if there are fewer cores than ranks.
 """
 
 import numpy as np
@@ -26,10 +26,10 @@ def where_they_lie(step, flags, me, count, flag, spins, nanoseconds, terms, targ
                    copies, elements, segment, arrays):
     """Sum private arrays (elements,) into slot 0 of each rank. Returns a step, DONE, UNATTACHABLE or LOST.
 
-    terms: (k, 2), for each register the number of its array among all ranks' and the pid of its process, 0: this one.
-    targets: (count - 1, 2), the same for the others' slots 0.  posted: address of the addresses of all ``arrays``.
-    own: (slots, 2) number and address of this rank's arrays, address 0 where others cannot read it.  result: register.
-    copies: (k,) addresses, each of memory for one segment.  The others: see ``sum_blocks``. Flags grow by EVENTS.
+    terms: (k, 2), for each register the number of its array among those of all ranks, and its process, 0: this one.
+    targets: (count - 1, 2), the same for the other ranks' slots 0.  posted: address of the addresses of all ``arrays``.
+    own: (slots, 2), number and address of this rank's arrays; address 0 if others cannot read it.  result: register.
+    copies: (k,) addresses of memory for one segment each.  The others: see ``sum_blocks``. Flags grow by EVENTS.
     """
     if step == 0:
         for slot in range(len(own)):
@@ -53,7 +53,7 @@ def where_they_lie(step, flags, me, count, flag, spins, nanoseconds, terms, targ
 
 @compiled
 def _sum_segment(terms, targets, posted, own, sums, result, scratch, copies, first, length):
-    """Add up elements [first, first + length) of all arrays into all slots 0; return False if a process is gone."""
+    """Add up elements [first, first + length) of all arrays into all slots 0; return False if a process has ended."""
     at, nbytes = first * scratch.itemsize, length * scratch.itemsize
     inputs, outputs, words = np.empty(len(terms), np.int64), np.empty((1, 2), np.int64), np.empty(4, np.int64)
     for j in range(len(terms)):

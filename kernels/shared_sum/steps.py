@@ -1,8 +1,8 @@
-"""One rank's part in an allreduce through shared memory, in one Numba call if no rank is late.
+"""One rank's part in an allreduce through shared memory: one Numba call if no rank is late.
 
 Each function is a list of steps: wait for the others' flags, do some work, raise the own flag. If a wait takes too
-long, the function returns the number of the step. The caller then checks whether the others are alive, and calls again
-with this number. At the end the function returns ``DONE``.
+long, the function returns the number of the step. The caller checks whether the others are alive, and calls again with
+this number. At the end the function returns ``DONE``.
 """
 
 import numpy as np
@@ -44,12 +44,12 @@ def share_of(me, count, elements, size):
 @compiled
 def pipelined(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, outputs, scratch,
               own, private, elements, segment, first, stride, free):
-    """Sum private arrays through a ring of buffers, segment by segment, each while the next is copied in.
+    """Sum private arrays through a ring of buffers, segment by segment, each while the next one is copied in.
 
     inputs, outputs: addresses in buffer 0; buffer b is b * stride bytes later.  own: (slots,) addresses of this rank's
     parts of segments in buffer 0.  private: (slots,) addresses of its arrays; the sum goes to the first.
-    first: the number of segment 0, counted over all calls.  free: (BUFFERS,) the flag at which a buffer is free.
-    Flags grow from ``flag`` by EVENTS * (segments + 1).
+    first: the number of segment 0, counted over all calls.  free: (BUFFERS,) the flag at which a buffer is free. Flags
+    grow from ``flag`` by EVENTS * (segments + 1).
     """
     size, segments = scratch.itemsize, -(-elements // segment)
     while step < EVENTS * (segments + 1):
@@ -82,8 +82,8 @@ def all_at_once(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, 
                 own, given, target, elements, first, stride, free):
     """Sum short arrays: each rank copies its own in, waits for all, and adds up all arrays. There is one wait per call.
 
-    given: (slots,) addresses of this rank's arrays.  target: address of its sum.  The others: as for ``pipelined``, of
-    one segment. Flags grow from ``flag`` by 1: a rank that begins the next call has read the buffer of this call.
+    given: (slots,) addresses of this rank's arrays.  target: address of its sum.  The others: as for ``pipelined``,
+    with one segment. Flags grow from ``flag`` by 1: a rank that begins the next call has read the buffer of this one.
     """
     size, buffer = scratch.itemsize, first % BUFFERS
     shift = buffer * stride
@@ -104,7 +104,7 @@ def all_at_once(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, 
 
 @compiled
 def reach(step, flags, me, count, flag, spins, nanoseconds, waits):
-    """Raise this rank's flag to ``flag``; with ``waits``, wait until all have. If all ranks wait, it is a barrier."""
+    """Raise this rank's flag to ``flag``; with ``waits``, wait until all have. A barrier if all ranks wait."""
     if step == 0:
         raise_flag(flags + me * LINE, flag)
     return DONE if not waits or wait_for_all(flags, count, flag, spins, nanoseconds) else 1

@@ -1,4 +1,4 @@
-"""Changes of the weights of a block of samples, in Numba: pair after pair, as the ranks would make them."""
+"""Changes of the weights of a block of samples, in Numba: one pair after the other, as the ranks would make them."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def mirror(between, some):
 
 @compiled
 def find_newest(numbers, most, seen):
-    """Return the places where a number occurs for the first time, at most ``most``. seen: (n,) of False, left so."""
+    """Return at most ``most`` places where a number occurs for the first time. seen: (n,) of False, also at the end."""
     found, count = np.empty(len(numbers), np.int64), 0
     for place in range(len(numbers)):
         if count < most and not seen[numbers[place]]:
@@ -86,7 +86,7 @@ def change_block(between, errors, y, alpha, c, second, gap, limit):
 
 @inlined
 def _bound(k, y, alpha, c, above, below):
-    """Note what α y of sample k can do: above is 0 if it can grow, else inf; below is 0 if it can shrink, else -inf"""
+    """Set above[k] to 0 if α y of sample k can grow, else inf; and below[k] to 0 if it can shrink, else -inf."""
     state = state_of(y[k], alpha[k], c)
     above[k], below[k] = 0.0 if state & GROWS else np.inf, 0.0 if state & SHRINKS else -np.inf
 
@@ -102,7 +102,7 @@ def _first(errors, bound, extreme):
 
 @compiled
 def _change_pair(near, far, i, j, errors, y, alpha, c, up):
-    """Move α y from sample j to sample i as far as it helps; update all errors. near, far: K of i, of j, with all."""
+    """Move α y from sample j to sample i by the best step; update all errors. near, far: K of i, of j, with all."""
     curvature = max(near[i] + far[j] - 2.0 * near[j], LEAST_CURVATURE)
     room = c - alpha[i] if y[i] > 0 else alpha[i]
     other = alpha[j] if y[j] > 0 else c - alpha[j]

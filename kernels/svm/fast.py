@@ -177,7 +177,7 @@ def add_rows(errors, rows, slots, factors, start, stop):
 
 @compiled
 def columns(rows, slots, places):
-    """Return K of the samples at ``places`` with those of the rows ``slots``: (len(places), len(slots))."""
+    """Return K of the samples at ``places`` with the samples of these rows: (len(places), len(slots))."""
     found = np.empty((len(places), len(slots)))
     for k in range(len(slots)):
         row = rows[slots[k]]
@@ -253,7 +253,7 @@ def find_partner(errors, state, ids, stop, up, row, diagonal, own, gains):
 
 @compiled
 def find_eliminated(errors, state, stop, up, low):
-    """Return the places of samples at a bound that, with the current errors, can no longer be an end of the gap."""
+    """Return the places of samples at a bound that, with the current errors, cannot be an end of the gap."""
     found, count = np.empty(stop, np.int64), 0
     for i in range(stop):
         if (state[i] == GROWS and errors[i] > low) or (state[i] == SHRINKS and errors[i] < up):

@@ -1,8 +1,8 @@
-"""The samples nearest to both ends of the gap, in Numba: the same ones whichever ranks have looked for them.
+"""The samples nearest to both ends of the gap, in Numba. The result does not depend on which ranks searched for them.
 
-``found`` is (2, count, 2): samples near the first end and near the second one, of each its distance and its number.
-Free places are infinite. While samples are offered, each end is a heap: no sample is nearer than those at 2 k + 1 and
-2 k + 2, below its place k, so the farthest sample comes first. Of equal distances the smaller number is nearer.
+``found`` is (2, count, 2): samples near the first end and near the second one, each with its distance and its number.
+Free places have the distance infinity. During the search each end is a heap: no sample is nearer than those at 2 k + 1
+and 2 k + 2, below its place k, so the farthest sample comes first. Of equal distances the smaller number is nearer.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def find_nearest(errors, state, ids, slots, stop, count):
     """Return the ``count`` samples of smallest F whose α y can grow, and of smallest -F whose α y can shrink, sorted.
 
     errors, state, ids: of each place; only the first ``stop`` count.  slots: (n,), for every sample its slot in a
-    cache; samples that have one are left out. Or empty.
+    cache; samples with a slot are left out. Or an empty array.
     """
     found = np.full((2, count, 2), np.inf)
     near, far = found[0], found[1]
@@ -35,7 +35,7 @@ def find_nearest(errors, state, ids, slots, stop, count):
 
 @compiled
 def merge_nearest(offered):
-    """Return the nearest of what each rank has found: (size, 2, count, 2) -> (2, count, 2)."""
+    """Return the nearest of the samples that all ranks have found: (size, 2, count, 2) -> (2, count, 2)."""
     found = np.full(offered.shape[1:], np.inf)
     for end in range(2):
         for rank in range(len(offered)):
@@ -47,13 +47,13 @@ def merge_nearest(offered):
 
 @inlined
 def _nearer(distance, number, other):
-    """Whether a sample is nearer than another one of the heap."""
+    """Return whether a sample is nearer than another one of the heap."""
     return distance < other[0] or (distance == other[0] and number < other[1])
 
 
 @compiled
 def _offer(heap, distance, number):
-    """Take a sample in place of the farthest one if it is nearer. Infinite distances are ignored."""
+    """Replace the farthest sample if this one is nearer. Infinite distances are ignored."""
     if distance < np.inf and _nearer(distance, number, heap[0]):
         heap[0, 0], heap[0, 1] = distance, number
         _sink(heap, len(heap))
@@ -61,7 +61,7 @@ def _offer(heap, distance, number):
 
 @compiled
 def _sort(heap):
-    """Sort the samples, the nearest first: the farthest goes behind the rest of the heap again and again."""
+    """Sort the samples, the nearest first: again and again the farthest is moved behind the rest of the heap."""
     for last in range(len(heap) - 1, 0, -1):
         for part in range(2):
             heap[0, part], heap[last, part] = heap[last, part], heap[0, part]
@@ -70,7 +70,7 @@ def _sort(heap):
 
 @compiled
 def _sink(heap, stop):
-    """Let the first sample sink until no sample below it, among the first ``stop``, is farther."""
+    """Exchange the first sample with farther ones below it, among the first ``stop``, until the heap is in order."""
     place, distance, number = 0, heap[0, 0], heap[0, 1]
     while 2 * place + 1 < stop:
         below = 2 * place + 1

@@ -1,7 +1,6 @@
-"""Kernel functions of sparse samples in Numba: columns, rising, and values. Same bits as ``definition`` has of dense
-rows.
+"""Kernel functions of sparse samples in Numba: rising columns, and values. Same bits as ``definition`` for dense rows.
 
-A feature that is 0 in both samples adds +0 to a sum, and changes no bit of it.
+A feature that is 0 in both samples would add +0 to a sum, which changes no bit.
 """
 
 from kernels.compiled import compiled, inlined
@@ -51,7 +50,7 @@ def kernel_value(kind, gamma, degree, constant, columns, values, others, theirs)
 @compiled
 def fill_kernel_row(kind, gamma, degree, constant, columns, values, spread, others, theirs, starts, stops, first, last,
                     row):
-    """Write K(x, sample i) to row[i] for first <= i < last; sample i is others and theirs from starts[i] to stops[i].
+    """Write K(x, sample i) to row[i] for first <= i < last. Sample i: others and theirs from starts[i] to stops[i].
 
     spread: (width,) zeros, for the use of this function.
     """

@@ -48,7 +48,8 @@ class UpdateRule(Optimizer):
     """An optimizer that updates each element by itself: its definition and its kernels.
 
     scalars(rate, **options): the scalar arguments of the kernels, in their order.
-    clock: whether the step's number is one of the options.  decoupled: weight decay moves the parameter, as adamw's.
+    clock: whether the step's number is one of the options.  decoupled: whether weight decay moves the parameter
+    (adamw).
     """
 
     define: Callable
@@ -85,7 +86,7 @@ LAYERWISE = {
     "lamb": Optimizer(ELEMENTWISE["adam"].state, {**ELEMENTWISE["adam"].options, "epsilon": 1e-6},
                       ELEMENTWISE["adam"].bounds),
 }
-"""Those whose step of a variable depends on its norms; who does it: ``refimpl.training.step.layerwise``."""
+"""Optimizers whose steps depend on the norm of each variable; ``refimpl.training.step.layerwise`` applies them."""
 OPTIMIZERS = ELEMENTWISE | LAYERWISE
 
 
@@ -138,9 +139,9 @@ def update_dense_each(name, items, rate, *, step, **options):
 
 
 def move_each(pairs, rate):
-    """Move statistics towards their estimates, values += rate * (estimate - values): pairs of arrays. Local.
+    """Move statistics towards their estimates, values += rate * (estimate - values); on a GPU in few launches. Local.
 
-    On a GPU in few launches.
+    pairs: (values, estimate) of each.
     """
     pairs = list(pairs)
     for dtype in {values.dtype: None for values, _ in pairs}:
@@ -201,13 +202,13 @@ def _options(name, step, options):
 
 
 def _numbers(optimizer, parameter, rate, options, scale, decay):
-    """Return the scalars of a kernel in the parameter's dtype, and what weight decay does."""
+    """Return (the scalars of a kernel in the parameter's dtype, the code for weight decay)."""
     decay, decays = _decay(optimizer, rate, decay)
     return [*map(parameter.dtype.type, (*optimizer.scalars(rate, **options), scale, decay)), decays]
 
 
 def _decay(optimizer, rate, decay):
-    """Return a factor of the parameter, and what weight decay does with it: see ``fast.sgd``; 0: nothing."""
+    """Return (a factor for weight decay, its code ``decays``, see ``fast``)."""
     return (1 - rate * decay, 2) if decay and optimizer.decoupled else (decay, int(decay != 0))
 
 
@@ -219,7 +220,7 @@ def _check_alike(parameter, array, what, shape):
 
 
 def _check_ids(ids, count):
-    """Refuse repeated ids, whose rows would get a wrong number of updates (docs/bugs.md, 12, 13)."""
+    """Raise ValueError for repeated ids, whose rows would be updated too often (docs/bugs.md, 12, 13)."""
     xp = array_module(ids)
     if ids.dtype != np.int64:
         raise TypeError(f"ids are {ids.dtype}: row numbers are int64 everywhere")

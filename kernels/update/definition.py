@@ -61,7 +61,7 @@ def adam_scalars(rate, beta1, beta2, step):
 
 
 def adam(parameter, first, second, gradient, rate, *, step, beta1=0.9, beta2=0.999, epsilon=1e-8, scale=1.0, decay=0.0):
-    """Kingma & Ba 2015, algorithm 1; ``step`` counts global steps from 1, for rows too (one clock for all rows).
+    """Kingma & Ba 2015, algorithm 1. ``step`` counts global steps from 1, also for rows: all rows share one clock.
 
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * (g * g)

@@ -1,7 +1,8 @@
 """The optimizers' updates in Numba: one pass over memory. Same bits as ``definition``.
 
 A kernel updates rows ``ids`` of 2-D arrays. A dense update is the same kernel on one row. Every scalar has the dtype of
-the parameter, because Numba, unlike NumPy, would compute float32 * float64 in float64.
+the parameter, because Numba, unlike NumPy, would compute float32 * float64 in float64. decays: 0: no weight decay; 1:
+it is added to the gradient; 2: decay multiplies the parameter. ahead: 0: momentum; else nesterov.
 """
 
 import math
@@ -17,7 +18,6 @@ def _seen_gradient(parameter, gradient, scale, decay, decays):
 
 @compiled
 def sgd(table, ids, rows, rate, scale, decay, decays):
-    """See ``definition.sgd``. decays: 1: weight decay is added to the gradient; 2: decay multiplies the parameter."""
     for k in range(len(ids)):
         parameters, gradients = table[ids[k]], rows[k]
         for c in range(len(gradients)):
@@ -26,7 +26,6 @@ def sgd(table, ids, rows, rate, scale, decay, decays):
 
 @compiled
 def momentum(table, velocity, ids, rows, rate, mu, ahead, scale, decay, decays):
-    """See ``definition.momentum``. ahead: not 0: ``definition.nesterov``."""
     for k in range(len(ids)):
         parameters, velocities, gradients = table[ids[k]], velocity[ids[k]], rows[k]
         for c in range(len(gradients)):

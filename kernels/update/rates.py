@@ -10,15 +10,15 @@ RATES = {
     "one-cycle": lambda progress: (0.1 + 2.0 * min(progress, 0.9 - progress) if progress <= 0.9 else
                                    0.1 - 0.99 * (progress - 0.9)),  # up from a tenth, down to a thousandth: Smith 2018
 }
-"""Schedule -> the part of the base rate that holds after a part of the steps behind the warm-up, 0 to 1."""
+"""Schedule -> function of the progress after the warm-up, 0 to 1, that returns a factor of the base rate."""
 
 
 def rate_of(step: int, *, base: float, rate: str | list, warmup: int, steps: int) -> float:
     """Return the learning rate of ``step`` (from 0): linear warm-up to ``base`` over ``warmup`` steps, then ``rate``.
 
-    rate(step) = base * (step + 1) / warmup            for step < warmup
-    rate(step) = base * RATES[rate](p),  p = (step - warmup) / (steps - warmup), at most 1, afterwards
-    rate(step) = base * rate[step]            if rate is a list of factors; its last one after its end
+        rate(step) = base * (step + 1) / warmup            for step < warmup
+        rate(step) = base * RATES[rate](p),  p = (step - warmup) / (steps - warmup), at most 1, afterwards
+        rate(step) = base * rate[step]                     if rate is a list of factors; after its end its last one
     """
     if not isinstance(rate, str):
         return base * rate[min(step, len(rate) - 1)]

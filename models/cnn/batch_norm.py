@@ -21,9 +21,9 @@ def norm_variables(name, channels, dtype):
 
 
 def norm_forward(x, dense, name, relu=False, running=False):
-    """Return (y, saved): every channel of x with mean 0 and variance 1, times scale plus offset [, at least 0].
+    """Return (y, saved): every channel of x with mean 0 and variance 1, times scale plus offset; ``relu``: at least 0.
 
-    running: normalise with the running statistics, as evaluation does; the result of an image then depends on it alone.
+    running: normalise with the running statistics, as evaluation does; then an image's result depends on it alone.
     """
     mean, variance = (dense[f"{name}.mean"], dense[f"{name}.variance"]) if running else channel_statistics(x)
     y = normalize(x, mean, variance, dense[f"{name}.scale"], dense[f"{name}.offset"], EPSILON, relu)

@@ -1,6 +1,6 @@
 """The residual network's entry in the registry, with its workloads, the figures of ResNet-50 and its golden trace.
 
-The second step of the golden trace and the third are clipped.
+The second and third steps of the golden trace are clipped.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def _bounded(what, blocks, dtype, steps):
 
 
 PAPERS = Workload("cnn", "cnn", _sizes(8, (3, 4, 6, 3)))
-"""ResNet-34's layout at an eighth of its width: the largest variable is 11 % of all, as in ResNet-50 (10 %)."""
+"""ResNet-34's layout with an eighth of its width: the largest variable is 11 % of all, as in ResNet-50 (10 %)."""
 
 WORKLOADS = {
     "throughput": PAPERS,

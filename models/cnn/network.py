@@ -16,7 +16,7 @@ PRESETS = {
     "small": {"width": 16, "blocks": (1, 1, 1)},
     "tiny": {"width": 4, "blocks": (1, 1)},
 }
-"""Sizes with a name. small: 78 thousand weights, 8 layers; for digits, fashion-mnist and cifar10. tiny: for tests."""
+"""Named sizes. small: 78 thousand weights, 8 layers; for digits, fashion-mnist and cifar10. tiny: for tests."""
 
 
 class ConvNet:

@@ -1,8 +1,8 @@
-"""Batches that grow where a rate would decay: ηn/B, the noise of SGD, falls alike (Smith et al. 2018).
+"""Batches that grow when a learning rate would decay: both reduce the noise of SGD, ηn/B, equally (Smith et al. 2018).
 
-    stage k = ⌊step / every⌋     a microbatch has b · factor^k examples; V, the tree and the plan stay as they are
+    stage k = ⌊step / every⌋     a microbatch has b · factor^k examples; V, the tree and the plan do not change
 
-A stage begins an epoch of its own. The batch stops growing when a step holds all examples.
+Each stage begins a new epoch. The batch stops growing when a step contains all examples.
 """
 
 from functools import cached_property

@@ -30,8 +30,8 @@ class Data(Protocol):
     def examples(self, step: int) -> int:
         """Return the number of targets in the whole global batch of ``step``: its ``Batch.normaliser``.
 
-        The trainer checks this number: in each step all ranks count the weights that are not 0, or the targets if
-        weights is None, over the leading axes that gave the right number in the first step. (Only arrays are counted.)
+        The trainer checks it. In each step all ranks count the weights that are not 0, or the targets if weights is
+        None, over as many leading axes as gave the right number in the first step. (Only arrays are counted.)
         """
 
     def microbatch(self, step: int, index: int) -> Batch | None:

@@ -1,4 +1,4 @@
-"""The rows that a batch needs, from a user's own function."""
+"""The rows that a batch needs, from a function of the user."""
 
 import numpy as np
 

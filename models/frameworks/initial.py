@@ -1,4 +1,4 @@
-"""Initial values that a framework's model has itself: those of its own arrays; and a digest of what is not trained."""
+"""Initial values from the arrays of a framework's model; and a digest of the arrays that are not trained."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from typing import Any
 class GivenValues:
     """The values of an array of the user's model at the beginning of a training.
 
-    constants: see ``digest_of``. Ranks compare the descriptions of initial values, and so detect models that differ in
-    parts that are not trained.
+    constants: see ``digest_of``. Ranks compare the descriptions of initial values. So they notice if their models
+    differ in arrays that are not trained.
     array: a NumPy array, or a tensor of PyTorch, which is read when a training begins.
     """
 
@@ -24,9 +24,9 @@ class GivenValues:
 
 
 def digest_of(constants) -> str:
-    """Return the first digits of the SHA-256 of what a model does not train, "none" if there is nothing. Local.
+    """Return the first digits of the SHA-256 of the arrays that a model does not train; "none" if it has none. Local.
 
-    constants: ("name dtype shape", its bytes, or an array of them) of each, in an order that all ranks have.
+    constants: ("name dtype shape", its bytes, or an array of them) of each, in the same order on all ranks.
     """
     digest, count = hashlib.sha256(), 0
     for count, (what, content) in enumerate(constants, 1):

@@ -1,4 +1,4 @@
-"""Find whether a loss is a sum or a mean over examples: compute the loss of a microbatch, and of it repeated."""
+"""Find whether a loss is a sum or a mean over examples: compare a microbatch's loss with that of its repetition."""
 
 import math
 from dataclasses import replace
@@ -9,7 +9,7 @@ from models.protocol import Batch
 from models.frameworks.trees import leaves, mapped
 
 CLOSE = 1e-3
-"""Relative. If all examples are repeated, a sum doubles, except for rounding."""
+"""Relative tolerance. If all examples are repeated, a sum doubles, except for rounding."""
 
 WORDS = ("the loss is a mean over the microbatch: the step adds up the microbatches' losses and divides once, by the "
          "examples of the whole batch, so that short microbatches and any number of ranks give one answer. Return the "

@@ -1,6 +1,6 @@
 """The language model's entry in the registry, with its workloads, the paper's figures and its golden trace.
 
-Every step of the golden trace is clipped; by the dense gradients alone only the third would be.
+Every step of the golden trace is clipped. With the norm of the dense gradients alone, only the third would be.
 """
 
 import numpy as np
@@ -21,7 +21,8 @@ def _sizes(vocabulary, width, hidden, projection, samples):
 
 PAPERS = Workload("lm", "lm", _sizes(49_592, 128, 128, 128, 512))
 """The paper's model with a quarter of every width (projection 512 -> 128), and a sixteenth of the LSTM's state, the
-vocabulary, the candidates and the words of a microbatch. Dense and sparse elements shrink 64 times; alpha stays."""
+vocabulary, the candidates and the words of a microbatch. Dense and sparse elements are a 64th; α is the same.
+"""
 
 _SENTENCES, _VOCABULARY, _WIDTH, _LONGEST = 128, 15_360, 128, 120  # of the paper's sparsity-degree experiment
 _WORDS = _SENTENCES * _LONGEST
@@ -33,15 +34,16 @@ BY_LENGTH = ByLength(
     flop=6 * _WORDS * (2 * _WIDTH * 4 * _WIDTH + _WORDS * _WIDTH),  # 2 an element and word forward, twice that backward
     elements=_VOCABULARY * _WIDTH, our_elements=_VOCABULARY // 8 * _WIDTH)
 """The paper's sparsity-degree experiment with an eighth of the vocabulary and sentences, and the same LSTM state;
-samples = sentences x length. Words of a microbatch all differ: with 120 words every row is touched."""
+samples = sentences x length. Words of a microbatch all differ: with 120 words every row is touched.
+"""
 
 RACED = Workload("training", "lm", {**PRESETS["small"], "vocabulary": 100_000, "samples": 4096})
-"""The preset small with other rows: a rank's step touches 2 % of the rows, about 1.7 times the dense elements, as in
-the authors' model (docs/paper.md, Models). More words per rank would touch hardly more rows, but add computation, which
-one machine's cores must do for all 8 emulated machines."""
+"""The preset small with other rows: in a step a rank touches 2 % of the rows, about 1.7 times the dense elements, as in
+the authors' model (docs/paper.md, Models). More words per rank would touch hardly more rows, but add computation.
+"""
 
 HEAVY = Workload("heavy", "lm", _sizes(10_000, 128, 512, 128, 512), dict(streams=64))
-"""Its computing and its exchanges take about the same time, so that a wrong replay would be noticed."""
+"""Its computation and its exchanges take about equally long, so a wrong replay would be noticed."""
 
 TINY = Workload("tiny", "lm", PRESETS["tiny"], dict(streams=2, window=4))
 

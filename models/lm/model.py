@@ -22,7 +22,7 @@ PRESETS = {
     "paper": dict(vocabulary=793_470, embedding=512, hidden=2048, projection=512, layers=1, samples=8192, keep=0.9,
                   clipped="lstm"),
 }
-"""Sizes with a name."""
+"""Named sizes."""
 
 
 class LanguageModel:

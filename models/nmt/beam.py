@@ -1,4 +1,4 @@
-"""Translate with beam search: the decoder reads its own words, and the best hypotheses are kept (one: greedy search).
+"""Translate with beam search: the decoder reads its own words, and keeps the best hypotheses (one: greedy search).
 
     score = sum of log p(word) / length^(penalty),   length = (5 + words) / 6      (Wu et al. 2016, section 7)
 """
@@ -14,7 +14,7 @@ from models.nmt.attention import Attention
 
 PENALTY = 1.0
 MOST = 2
-"""The most words of a translation for each word of the source, and some additional words."""
+"""The most words of a translation: this many for each word of the source, and some more."""
 
 
 @dataclass

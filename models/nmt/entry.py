@@ -1,6 +1,6 @@
 """The translation model's entry in the registry, with its workloads, the paper's figures and its golden trace.
 
-In the golden trace sentences differ in length on both sides; two of four steps are clipped.
+In the golden trace sentences differ in length on both sides; two of its four steps are clipped.
 """
 
 from dataclasses import replace
@@ -24,8 +24,9 @@ def _sizes(vocabulary, units, keep=0.8):
 
 
 PAPERS = Workload("nmt", "nmt", _sizes(4568, 128), dict(sentences=16, length=25))
-"""The paper's model with an eighth of the units, vocabularies and sentences of a microbatch. Dense and sparse elements
-both shrink 64 times; alpha stays."""
+"""The paper's model with an eighth of the units, vocabularies and sentences of a microbatch. It has a 64th of the dense
+and of the sparse elements; α is the same.
+"""
 
 TINY = Workload("tiny", "nmt", _sizes(30, 4, keep=0.9), dict(sentences=2, length=3))
 

@@ -20,7 +20,7 @@ PRESETS = {
     "small": dict(source_vocabulary=8_000, target_vocabulary=8_000, units=128, layers=2, keep=0.9, smoothing=0.0),
     "paper": dict(source_vocabulary=36_548, target_vocabulary=36_548, units=1024, layers=2, keep=0.8, smoothing=0.0),
 }
-"""Sizes with a name."""
+"""Named sizes."""
 
 
 class TranslationModel:

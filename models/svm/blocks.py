@@ -1,8 +1,7 @@
-"""Blocks of pairs: in one round the ranks agree on many samples, and each computes all changes among them by itself.
+"""Blocks of pairs: in a round the ranks agree on many samples, and each computes all changes among them by itself.
 
 So there are fewer rounds. All ranks know the errors of a block's samples and compute the same changes. Samples of the
-last rounds stay in the block, because a change of others often opens their gap again; without them twice as many
-changes are needed.
+last rounds stay in the block; without them twice as many changes are needed, because their gap often opens again.
 """
 
 import numpy as np
@@ -12,22 +11,19 @@ from kernels.svm.block import change_block, find_newest, keep_related, mirror, r
 from models.svm.solver import BLOCK_ROWS, Solver
 
 STEPS = 100
-"""The largest number of changes in a round, for each sample of a block."""
+"""The most changes in a round, for each sample of a block."""
 CLOSE = 0.1
 """A round ends when the gap among the block's samples is this part of the gap that it began with."""
 
 NARROW = 64
-"""Several ranks compute K of a block's new samples themselves if there are at most so many features: it is quicker than
-a message."""
+"""With at most this many features, each of several ranks computes K of a block's new samples: messages are slower."""
 
 
 class BlockSolver(Solver):
-    """A ``Solver`` that changes the ``options.block`` samples at each end of the gap in a round, and those of before.
+    """A ``Solver`` that changes ``options.block`` samples at each end of the gap in a round, and earlier ones.
 
-    A sample that is eliminated stays in the block until it is pushed out; the reconstruction at the end corrects its
-    error on its own rank.
-    between: K of each two samples of the last round, in the order of their numbers.  where: (n,), the places of these
-    samples there; -1: not there.
+    An eliminated sample stays in the block until newer ones replace it; the reconstruction corrects its error.
+    between: K of each two samples of the last round, by number.  where: (n,), the places of these samples in it, or -1.
     """
 
     def __init__(self, rows, labels, kernel, options, ranks=None):
@@ -59,7 +55,7 @@ class BlockSolver(Solver):
             self.iterations += steps
 
     def _meet(self, members):
-        """Put the members' rows into the cache, and learn K between all members. Collective."""
+        """Put the members' rows into the cache, and get K between all members. Collective."""
         before, count = self.where[members], len(members)
         known, fresh = (before >= 0).nonzero()[0], (before < 0).nonzero()[0]
         self.memory = self.memory[::-1]
@@ -77,9 +73,9 @@ class BlockSolver(Solver):
         self.where[members], self.between = np.arange(count), between
 
     def _hear(self, members, fresh, missing, kept, between):
-        """Get K of new members from their owners, in one message with their features if their rows are in no cache.
+        """Get K of new members from their owners, with their features if their rows are in no cache.
 
-        An owner sends K with all members whose rows are in the caches. The rest every rank computes. Collective.
+        An owner sends K with all members whose rows are in the caches. Every rank computes the others. Collective.
         """
         told, absent = kept.nonzero()[0], (~kept).nonzero()[0]
         columns, vectors = self.traffic.columns_and_features(
@@ -99,7 +95,7 @@ class BlockSolver(Solver):
         self.repeated += len(some) * len(members)
 
     def _inside(self, members, errors, gap):
-        """Close most of the gap among the members; return their errors, their weights, and the number of changes."""
+        """Close most of the gap among the members; return (their errors, their weights, the number of changes)."""
         alpha = self.alpha[members]
         steps = change_block(self.between, errors, self.labels[members], alpha, self.options.c,
                              self.options.selection == "second", max(2 * self.options.tolerance, CLOSE * gap),

@@ -1,4 +1,4 @@
-"""A cache of kernel rows, least recently used first out. A row: K of a sample with each of this rank's samples."""
+"""A cache of kernel rows, which replaces the least recently used. A row: K of a sample with this rank's samples."""
 
 import mmap
 
@@ -8,7 +8,7 @@ from kernels.svm import fast
 
 
 def _in_small_pages(rows: int, columns: int):
-    """Return an array whose memory Linux gives page by page, as it is written: (rows, columns) float64.
+    """Return an array (rows, columns) float64, for which Linux allocates small pages when they are written.
 
     ``np.empty`` asks for huge pages. To find some hundreds of them, Linux moved other memory for up to 2 s.
     """
@@ -17,10 +17,10 @@ def _in_small_pages(rows: int, columns: int):
 
 
 class RowCache:
-    """The rows of at least two samples. Local. All ranks keep rows of the same samples, each rank its own columns.
+    """The rows of at least two samples. Local. All ranks keep rows of the same samples, each rank with its own columns.
 
-    capacity: rows.  slots: for every sample the place of its row, or -1.  evaluations: the number of computed entries.
-    A row covers the active samples. It is extended when more samples become active again.
+    capacity: rows.  slots: for every sample the slot of its row, or -1.  evaluations: the number of computed entries. A
+    row covers the active samples. It is extended when more samples become active again.
     """
 
     def __init__(self, samples, count: int, capacity: int):
@@ -31,7 +31,7 @@ class RowCache:
         self.used, self.clock, self.kept = np.empty(capacity, np.int64), 0, 0
 
     def touch(self, numbers):
-        """Mark the samples whose rows are in the cache as most recently used, in this order; return the others."""
+        """Mark the samples in the cache as most recently used, in this order; return the others."""
         slots = self.slots[numbers]
         self.used[slots[slots >= 0]] = self.clock + np.flatnonzero(slots >= 0)
         self.clock += len(numbers)
@@ -81,7 +81,7 @@ class RowCache:
         self.evaluations += len(some) * len(numbers)
 
     def cover(self, numbers):
-        """Return the slots of samples in the cache; their rows now cover all active samples."""
+        """Return the slots of samples in the cache, after extending their rows to all active samples."""
         slots = self.slots[numbers]
         short = slots[self.lengths[slots] < self.samples.active]
         if len(short):

@@ -15,7 +15,7 @@ from models.svm.solver import ELIMINATIONS, SELECTIONS, Solver, SvmOptions
 from models.svm.storage import dense, stored
 
 TOGETHER = 16
-"""Support vectors whose kernel rows are computed in one pass over the samples that are decided."""
+"""The number of support vectors whose kernel rows are computed in one pass over the samples to be classified."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class SvmClassifier:
         return list(combinations(range(len(self.classes)), 2))
 
     def sha256(self) -> str:
-        """Return the hash of all machines, the same one for dense and for CSR. Local."""
+        """Return the hash of all machines; it is the same for dense rows and for CSR. Local."""
         digest = hashlib.sha256()
         for machine in self.machines:
             for row in range(len(machine.coefficients)):
@@ -76,7 +76,7 @@ class SvmClassifier:
         return np.stack([machine.decide(self.kernel, rows) for machine in self.machines], axis=1)
 
     def predict(self, rows):
-        """Return the label of each row: the class with the most votes, in a tie the first. Local."""
+        """Return the label of each row: the class with the most votes; in a tie the first. Local."""
         decisions = self.decide(rows)
         votes = np.zeros((len(decisions), len(self.classes)), np.int64)
         for (a, b), decision in zip(self.pairs, decisions.T):

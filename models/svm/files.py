@@ -17,7 +17,7 @@ REMEDY = "give a file with lines LABEL FEATURE:VALUE …, or a set that svm trai
 
 
 def read_libsvm(path, width: int | None = None):
-    """Return (rows, labels) of a file. A line is a sample: "LABEL FEATURE:VALUE …", with rising features, from 1 on.
+    """Return (rows, labels) of a file. A line is a sample: "LABEL FEATURE:VALUE …", with rising features from 1.
 
     rows: (n, width) float64, CSR; a missing feature is 0.  labels: (n,) int64.  width: None: the largest feature.
     Local. Raises ValueError, which names file and line, for an invalid line; DataError if the file cannot be read.

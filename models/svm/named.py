@@ -1,4 +1,4 @@
-"""Sets of samples by name, as files or as packages of Debian hold them. To add a set, write its function into SETS."""
+"""Sets of samples by name, as files or from Debian's packages. To add a set, write its function into SETS."""
 
 from pathlib import Path
 

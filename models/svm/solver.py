@@ -1,4 +1,4 @@
-"""Sequential minimal optimisation over samples that are spread over ranks. The same bits as ``refimpl.plain.svm``.
+"""Sequential minimal optimisation with samples divided among ranks. The same bits as ``refimpl.plain.svm``.
 
 Every rank keeps all weights and computes every change to them. The errors of a sample are known only to its own rank.
 In an iteration the ranks agree on a pair of samples. If a sample is not in the caches, its owner sends its features.
@@ -37,7 +37,7 @@ class Samples:
 
     rows: (n, width) float64, an array or CSR, of all samples.  labels: (n,) of +1 and -1.
     active: the number of active samples, which come first.  ids, y, state, error, diagonal: of each, in this order.
-    divided: of the work that is divided among the ranks, because it is done for each of a rank's samples.
+    divided: the time of work that is divided among the ranks, because each does it for its own samples.
     """
 
     def __init__(self, rows, labels, kernel, rank: int, size: int):
@@ -53,7 +53,7 @@ class Samples:
         return len(self.ids)
 
     def places(self, numbers):
-        """Return where these samples of this rank now stand."""
+        """Return the present places of these samples of this rank."""
         return self.place[numbers // self.size]
 
     def vectors(self, numbers):
@@ -61,7 +61,7 @@ class Samples:
         return self.store.vectors(self.places(numbers))
 
     def set_states(self, numbers, alpha, c: float):
-        """Set what the weights of those samples can do that this rank has. alpha: (n,), the weights of all samples."""
+        """Store for this rank's samples among ``numbers`` whether α y can grow or shrink. alpha: (n,), all weights."""
         fast.set_states(self.state, self.y, self.place, np.asarray(numbers), alpha, c, self.rank, self.size)
 
     def deactivate(self, places, cache):
@@ -79,14 +79,15 @@ class Samples:
 SELECTIONS = ("first", "second")
 ELIMINATIONS = ("none", "single", "multi", "approximate")
 CHUNK = 256
-"""Samples whose features travel together when errors are reconstructed."""
+"""The number of samples whose features are sent together when errors are reconstructed."""
 BLOCK_ROWS = 5
-"""The largest number of samples in a block, in units of the samples that enter at each end of the gap."""
+"""The most samples in a block, divided by the number of samples that enter at each end of the gap."""
 AHEAD = 4
-"""The number of samples at each end whose rows are computed together with a missing one. They will be needed soon, and
-features are read from memory once for all of them."""
+"""The number of samples at each end whose rows are computed together with a missing row. They will be needed soon, and
+features are read from memory once for all of them.
+"""
 LIMIT = 10_000_000
-"""A training of more iterations than this, and than 100 times the samples, is given up, as libsvm does."""
+"""The most iterations of a training (or 100 times the samples, if this is more); then it stops, as in libsvm."""
 NO_SLOTS = np.empty(0, np.int64)
 
 
@@ -95,11 +96,12 @@ class SvmOptions:
     """How a machine is trained.
 
     c: the largest weight.  tolerance: τ; training ends when the gap is at most 2 τ.  selection: of the pair's second
-    sample, by its error (first order) or by the gain of the step (second order).  elimination: every ``period``
-    iterations (None: as many as half the samples, and at least 1,000), of samples that can no longer be an end of the
-    gap. "single" stops after the first reconstruction, "multi" goes on, "approximate" never reconstructs, so its result
-    may be wrong.  cache: bytes for kernel rows. block: samples at each end of the gap that are changed together in a
-    round, or 1: a pair.
+    sample, by its error (first order) or by the gain of the step (second order).  elimination, every ``period``
+    iterations (None: half as many as samples, and at least 1,000), of samples that cannot be an end of the gap now:
+    "single" stops it after the first reconstruction, "multi" continues it, "approximate" never reconstructs, so its
+    result may be wrong.
+    cache: bytes for kernel rows.  block: samples at each end of the gap that are changed together in a round; 1: a
+    pair.
     """
 
     c: float = 1.0
@@ -123,7 +125,8 @@ class Solver:
 
     rows: (n, width) float64, an array or CSR; labels: (n,) of +1 and -1; both are the same on all ranks.  alpha: (n,),
     the weights.  iterations, evaluations, traffic: counters of the work.  repeated: kernel values that every rank
-    computes as all others do.  whole: of ``train``; ``samples.divided`` is a part of it.  objective: after training
+    computes.
+    whole: time of ``train``; ``samples.divided`` is a part of it.  objective: after training
     Σ α - 1/2 Σ Σ α α y y K, the exact sum of its terms rounded once; None if nothing was reconstructed.
     """
 
@@ -175,7 +178,7 @@ class Solver:
             self._improve(up, i, low, j)
 
     def _closed(self, up, low):
-        """Whether the gap is closed. Raises ValueError, on all ranks, if it does not close."""
+        """Return whether the gap is closed. Raises ValueError, on all ranks, if it does not close."""
         if self.iterations >= self.limit and low - up > 2 * self.options.tolerance:
             raise ValueError(f"the gap is still {low - up:.3g} after {self.iterations:,} iterations: scale the "
                              "features, for example to mean 0 and variance 1, or choose a larger "
@@ -183,7 +186,7 @@ class Solver:
         return low - up <= 2 * self.options.tolerance
 
     def _eliminate(self, up, low):
-        """If it is due, eliminate samples that can no longer be an end of the gap."""
+        """If it is time, eliminate samples that cannot be an end of the gap now."""
         periods = self.iterations // self.period
         if self.eliminates and periods > self.last_elimination:
             s, self.last_elimination = self.samples, periods
@@ -223,7 +226,7 @@ class Solver:
     def _nearest(self, count, outside=False):
         """Return (F, numbers) and (-F, numbers) of the samples nearest to both ends of the gap, sorted. Collective.
 
-        count: at most so many of each.  outside: only samples outside the cache.
+        count: the most of each.  outside: only samples outside the cache.
         """
         s, slots = self.samples, self.cache.slots if outside else NO_SLOTS
         with s.divided:
@@ -234,7 +237,7 @@ class Solver:
         return [(end[:, 0].copy(), end[:, 1].astype(np.int64)) for end in ends]
 
     def _improve(self, up, i, low, j):
-        """Move α y from sample j to sample i as far as it helps and both weights stay in [0, c]."""
+        """Move α y from sample j to sample i by the best step with which both weights stay in [0, c]."""
         near, own = self.cache.row(i)
         far, other = self.cache.row(j)
         curvature = own + other - 2.0 * self.cache.between(i, j)

@@ -9,11 +9,11 @@ from scipy.sparse import csr_array, issparse
 from kernels.svm import fast, sparse
 
 DENSE_FROM = 32
-"""CSR is used when fewer than one value of 32 is not 0. Then it is about as fast, and needs 16 times less memory."""
+"""CSR is used if fewer than one value of 32 is not 0. Then it is about equally fast, and needs 16 times less memory."""
 
 
 def lean(rows):
-    """Return rows, (n, width) float64, as CSR if most of their values are 0, else as an array. Local."""
+    """Return rows, (n, width) float64, as CSR if few values are not 0 (DENSE_FROM), else as an array. Local."""
     rows = csr_array(rows)
     return rows if rows.nnz * DENSE_FROM < rows.shape[0] * rows.shape[1] else rows.toarray()
 
@@ -118,7 +118,7 @@ class SparseStore:
 
 
 class VectorPacking:
-    """How vectors travel, in float64 numbers; all ranks know each sample's length. Local.
+    """How vectors are sent, as float64 numbers; all ranks know each sample's length. Local.
 
     rows: all samples, an array or CSR.  A dense vector: its features. Of CSR: its columns, as bits, and its values.
     """
@@ -128,7 +128,7 @@ class VectorPacking:
         self.lengths = np.diff(rows.indptr).astype(np.int64) if self.sparse else None
 
     def counts(self, samples):
-        """Return how many numbers the vector of each of these samples is: (len(samples),) int64."""
+        """Return the number of float64 numbers in the vector of each of these samples: (len(samples),) int64."""
         return 2 * self.lengths[samples] if self.sparse else np.full(len(samples), self.width)
 
     def pack(self, vectors):

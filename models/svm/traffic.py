@@ -1,4 +1,4 @@
-"""What the ranks of a training tell each other: numbers of pairs, and features. It counts rounds and numbers."""
+"""The exchanges between the ranks of a training: numbers of pairs, and features. It counts rounds and numbers."""
 
 import numpy as np
 
@@ -16,15 +16,15 @@ class OneRank:
         return array[None]
 
     def spread(self, arrays, phase: str):
-        """Send ``arrays[rank]`` to all ranks, receive the others into ``arrays``; empty ones stay. Collective."""
+        """Send ``arrays[rank]`` to all ranks, and receive the others into ``arrays``; empty ones stay. Collective."""
 
 
 class SvmTraffic:
-    """The exchanges of one training. Collective, but for ``bytes_by_rank``.
+    """The exchanges of one training. Collective, except ``bytes_by_rank``.
 
-    rounds: exchanges so far.  gathered: numbers that each rank has told all others, apart from its terms.
-    sent: (n,), numbers that each sample's owner has sent of it: features, and K with the samples of a block.  terms:
-    gathers of one number of each sample.
+    rounds: exchanges so far.  gathered: numbers that each rank has sent to all others, without its terms.
+    sent: (n,), numbers that each sample's owner has sent for it: features, and K with the samples of a block.
+    terms: gathers of one number for each sample.
     """
 
     def __init__(self, ranks, packing, count: int):
@@ -37,7 +37,7 @@ class SvmTraffic:
         return self.ranks.gather(array, "pairs")
 
     def gather_terms(self, ids, values):
-        """Return one number for each sample in no order, padded with zeros. values: (k,), of this rank's samples."""
+        """Return one number for each sample, unordered, padded with zeros. values: (k,), of this rank's samples."""
         self.rounds, self.terms = self.rounds + 1, self.terms + 1
         padded = np.zeros(-(-len(self.sent) // self.ranks.size))
         padded[:len(ids)] = values
@@ -52,7 +52,7 @@ class SvmTraffic:
         """Return (``length`` numbers of each sample: (k, length), the features of the ``absent``: a list), from owners.
 
         numbers: (k,).  absent: (k,) bool.  columns_of: some of this rank's samples -> their numbers, (.., length).
-        vectors_of: as for ``features``.  If nothing is to be sent, there is no exchange.
+        vectors_of: as for ``features``.  Without anything to send there is no exchange.
         """
         counts = length + absent * self.packing.counts(numbers)
         parts = [np.flatnonzero(numbers % self.ranks.size == owner) for owner in range(self.ranks.size)]
@@ -73,7 +73,7 @@ class SvmTraffic:
     def bytes_by_rank(self, size: int):
         """Return the bytes that each of ``size`` ranks sends in these exchanges: (size,) int64. Local.
 
-        A training on one rank has the exchanges of ``size`` ranks, if ``ranks.planned`` was ``size``: then its cache
+        A training on one rank has the exchanges of ``size`` ranks if ``ranks.planned`` was ``size``: then its cache
         holds as many rows as theirs.
         """
         own = np.bincount(np.arange(len(self.sent)) % size, self.sent, size).astype(np.int64)

@@ -19,10 +19,10 @@ PRESETS = {
     "small": {"stages": (1, 1, 1), "width": 32, "connected": (512, 512), "blocks": 4},
     "tiny": {"stages": (1, 2), "width": 4, "connected": (16, 12), "blocks": 4},
 }
-"""Sizes with a name. vgg16, vgg-a: the authors' configurations D and A; with images of 224 x 224 and 1000 classes they
-have 138 and 133 million weights; for CIFAR-10's images they have the same layers. small: for digits, fashion-mnist and
-cifar10. tiny: for tests. Column blocks are a power of two: their sum is a balanced binary tree, of which each rank in a
-group of 2, 4 or 8 computes a node."""
+"""Named sizes. vgg16, vgg-a: the authors' configurations D and A, for images of 224 x 224 and 1000 classes: 138 and 133
+million weights; -cifar: the same for CIFAR-10's images. small: for digits, fashion-mnist and cifar10. tiny: for tests.
+Column blocks are a power of two: each rank in a group of 2, 4 or 8 computes a node of the binary tree of their sum.
+"""
 
 
 class Vgg:
@@ -60,7 +60,7 @@ class Vgg:
 
     @property
     def pooled_shape(self) -> tuple[int, int, int]:
-        """(height, width, channels) of the last stage's result."""
+        """The (height, width, channels) of the last stage's result."""
         last = self.stages[-1][-1]
         return last.size_out[0] // 2, last.size_out[1] // 2, last.outputs
 

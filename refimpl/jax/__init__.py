@@ -1,4 +1,4 @@
-"""A loss written in JAX as a model: JAX computes loss and gradients, our step exchanges, clips and updates.
+"""A loss written in JAX as a model: JAX computes loss and gradients; refimpl exchanges, clips and updates.
 
     model = JaxModel(loss, parameters)            loss(params, batch) -> the sum of the losses of batch's examples
     result = train(model, data, options=Options(optimizer="adam", learning_rate=0.001), output="runs/mine")

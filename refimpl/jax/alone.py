@@ -1,6 +1,6 @@
-"""A training's first microbatch computed again with whole tables: the loss and the gradients of the unmodified model.
+"""Repeats a training's first microbatch with whole tables: the loss and the gradients of the unmodified model.
 
-They are two programs to XLA, which may round otherwise. So they are compared by their norms.
+They are two programs for XLA, which may round differently. So their norms are compared.
 """
 
 import jax
@@ -10,10 +10,10 @@ from kernels import RowGradient
 from refimpl.jax.arrays import to_jax, with_key
 
 MOST_BYTES = 1 << 26
-"""Of all tables together: larger tables are not made whole for this comparison."""
+"""The most bytes of all tables together. Larger tables are not made whole for this comparison."""
 
 CLOSE, NOISE = 1e-3, 1e-5
-"""How far a gradient may be off, relative to its own norm, and to that of all: a bias before a batch norm is noise."""
+"""The tolerances of a gradient, relative to its own norm and to that of all. (A bias before a batch norm is noise.)"""
 
 
 def refuse_other(model, loss, gradients, dense, fixed, needed, rows, arguments):
@@ -49,7 +49,7 @@ def _whole(variable, ids, rows):
 
 
 def _check(what, ours, theirs, every):
-    """Raise ValueError unless two arrays are close. What is not finite the training's own check names."""
+    """Raise ValueError unless two arrays are close. The training's own check reports values that are not finite."""
     apart, size = (float(np.linalg.norm(np.asarray(a, np.float64).ravel())) for a in (ours - theirs, theirs))
     if not (apart <= CLOSE * size + NOISE * every) and np.isfinite(ours).all():
         raise ValueError(f"{what} of the first microbatch is not the one that JAX alone computes for this model: it "

@@ -1,4 +1,4 @@
-"""Find whether an optimizer computes with the gradients of several variables at once, as a norm of all of them does."""
+"""Find whether an optimizer uses the gradients of several variables together, as for a norm of all of them."""
 
 
 def mixes(jaxpr, count: int) -> bool:

@@ -50,7 +50,7 @@ class JaxModel:
         self._begin(loss, Parts(leaves, structure, tuple(rows or ())), rows, evaluate, initial=initial or {})
 
     def _begin(self, loss, parts, rows, evaluate, **names):
-        """Have the variables of the parts, and functions that are compiled when they are first called.
+        """Set the variables of the parts, and functions that are compiled at their first call.
 
         names: of variables, further arguments of ``variables_of``.
         """

@@ -1,7 +1,7 @@
-"""A transformation of optax as options: what it does by row or by element is done by our optimizers.
+"""A transformation of optax as options, if our optimizers can do what it does by row or by element.
 
-optax keeps what a transformation does in closures. They are read here, and what was read is then held to the
-transformation itself: both do three steps.
+optax keeps the settings of a transformation in closures. They are read here. Then our optimizer and the transformation
+both do three steps, which must agree.
 """
 
 import inspect
@@ -22,17 +22,17 @@ WORDS = ("known are sgd with momentum and nesterov, adam, adamw, add_decayed_wei
 REMEDY = ("take one of those, or Options(optimizer=...), or a loop of your own, refimpl.jax.Trainer, where any "
           f"transformation moves dense variables: {WORDS}")
 ALONE = [Variable("parameter", (5,))]
-"""What is tried without a model."""
+"""The variables with which a transformation is tried if there is no model."""
 
 
 def optax_options(optimizer, steps: int, model=None, *, by_row=False, **more) -> Options:
     """Return the options of a training with an ``optax.GradientTransformation``. Local.
 
-    model: the one to be trained. Its variables get learning rates and weight decays of their own where the
-    transformation has a mask or labels. With tables, a transformation that moves rows without gradient is refused.
-    by_row: True lets it move only the rows that have a gradient, with one clock for all rows.
+    model: the one to be trained. Its variables get learning rates and weight decays of their own if the transformation
+    has a mask or labels. With tables, a transformation that updates rows without gradient is refused.
+    by_row: True lets it update only the rows that have a gradient, with one clock for all rows.
     more: other options.
-    Raises ValueError, with a remedy, for a transformation whose parts are not known here or come in another order.
+    Raises ValueError, with a remedy, if parts of the transformation are unknown here or come in another order.
     """
     variables, tree = ALONE, itemgetter("parameter")
     if model is not None:
@@ -60,7 +60,7 @@ def optax_options(optimizer, steps: int, model=None, *, by_row=False, **more) ->
 
 
 def links_of(update, params, names) -> dict[str, list[tuple[str, dict]]]:
-    """Return variable -> (name, what it was made with) of each link of a chain that it passes, in order. Local.
+    """Return variable -> (name, settings) of each link of a chain that it passes, in order. Local.
 
     params, names: trees of the variables' shapes, and of their names.
     """
@@ -112,7 +112,7 @@ UNKNOWN = {"trace": ("accumulator_dtype",), "scale_by_adam": ("eps_root", "mu_dt
 """Links that keep a state by element, and their settings that are not known here."""
 PLACES = {"clip_by_global_norm": 0, "add_decayed_weights": 1, "trace": 2, "scale_by_adam": 2, "scale": 3,
           "scale_by_schedule": 3, "set_to_zero": 4}
-"""The order in which links may come; only those of the last two places may come several times."""
+"""The order in which links may come. Only those of the last two places may come several times."""
 
 
 def _options_of(links, at) -> dict:
@@ -149,8 +149,7 @@ def _options_of(links, at) -> dict:
 
 
 def _united(found: list[dict]) -> dict:
-    """Return what all variables have alike, and the first one's rate and decay. A variable with rate 0 has all alike.
-    """
+    """Return the common options of all variables, and the first one's rate and decay. A variable of rate 0 fits all."""
     moving = [one for one in found if one["learning_rate"]] or found
     if any(one["optimizer"] == "adamw" for one in moving):
         for one in moving:

@@ -29,7 +29,7 @@ class Recorder:
 
     @cached_property
     def given(self) -> tuple:
-        """The marks of recorded tables, and the values of what is no table; made when they are first needed."""
+        """Return the marks of recorded tables, and the values of other arrays; they are made at their first use."""
         leaves = self.parts.leaves
         return (to_jax({name: np.zeros(leaves[name].shape[0] + 1, leaves[name].dtype) for name in self.tables}),
                 to_jax({name: _values(leaf) for name, leaf in leaves.items() if name not in self.parts.tables}))

@@ -40,7 +40,7 @@ class PulledRows:
 class NotedRows(PulledRows):
     """A table without rows, which notes the looked-up ids: they are the gradient of its marks. Local.
 
-    marks: (rows + 1,) zeros; the last counts ids that are none.  A look-up returns zeros.
+    marks: (rows + 1,) zeros; the last one counts ids outside the table.  A look-up returns zeros.
     """
 
     def __init__(self, name, shape, marks):

@@ -1,11 +1,11 @@
-"""``Trainer``: a training step by step, for a loop of one's own with optax; ``train`` does the same steps by itself.
+"""``Trainer``: training step by step in your own loop with optax. ``train`` does the same steps by itself.
 
     trainer = Trainer(model, optax.adamw(0.001), rows=optax.adam(0.001))
     for batch in trainer.shard(data):                     one epoch; a batch is that of all ranks together
         loss, gradient = trainer.value_and_grad(batch)    of the mean loss, the same on every rank
         trainer.step(gradient)                            the optimizer's step
 
-    value_and_grad: pull, forward and backward pass of this rank's microbatches, sums over all ranks; step: the update
+value_and_grad: pull, forward and backward pass of this rank's microbatches, sums over all ranks; step: the update
 """
 
 import copy
@@ -25,14 +25,13 @@ from refimpl.training.own_loop import GlobalBatch, OwnLoop, options_of
 
 
 class JaxTrainer(OwnLoop):
-    """A training whose loop is the user's: see ``OwnLoop``. Local to make.
+    """A training with the user's own loop: see ``OwnLoop``. The constructor is local.
 
     model: a ``JaxModel``, ``LinenModel``, ``NnxModel`` or ``EquinoxModel``.
     optimizer: any ``optax.GradientTransformation``, for the dense parameters; None: that of ``options``.
-    rows: one for the tables, which ``optax_options`` knows. It moves only rows that have a gradient, with one clock.
-    options: with ``clip_norm`` gradients are clipped, with a transformation of optax, too, by the norm of all, tables
-    included.
-    params, opt_state: the dense parameters, as optax has them, and its state, after the last step.
+    rows: one for the tables that ``optax_options`` accepts. It updates only rows that have a gradient, with one clock.
+    options: with ``clip_norm``, all gradients are clipped by their common norm, also those for optax.
+    params, opt_state: the dense parameters, as a tree for optax, and its state, after the last step.
     """
 
     first = "value_and_grad(batch)"
@@ -60,7 +59,7 @@ class JaxTrainer(OwnLoop):
     def value_and_grad(self, batch: GlobalBatch) -> tuple:
         """Return (the mean loss over the global batch, its gradient), the same on every rank. Collective.
 
-        loss: a float.  gradient: of the dense parameters, in their tree, with None for a table, whose rows' wait for
+        loss: a float.  gradient: of the dense parameters, in their tree; None for a table, whose rows wait for
         ``step``.
         """
         with self._at_work():
@@ -71,10 +70,10 @@ class JaxTrainer(OwnLoop):
         return self.metrics["loss"], self.found
 
     def step(self, gradient, **more):
-        """Let the optimizer move what this rank keeps. Collective.
+        """Let the optimizer update what this rank keeps. Collective.
 
         gradient: what ``value_and_grad`` returned, or a tree of this form, the same on every rank.
-        more: what the transformation takes beside it, such as value=loss.
+        more: further arguments of the transformation, such as value=loss.
         """
         with self._at_work():
             if not self.ready:
@@ -105,7 +104,7 @@ class JaxTrainer(OwnLoop):
         return jax.tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates), state
 
     def _update(self, gradient, more):
-        """Move dense parameters by optax, rows and statistics by our kernels. Local."""
+        """Update dense parameters by optax, rows and statistics by our kernels. Local."""
         if self.traced is None and not more:
             raise ValueError("this transformation takes more than a gradient: say trainer.step(gradient, value=loss), "
                              "as its update in optax")
@@ -117,8 +116,7 @@ class JaxTrainer(OwnLoop):
         self._move_others({name: row_step(links, self.updates) for name, links in self.links.items()})
 
     def _trace(self):
-        """Return the update, traced; None if it takes more than a gradient. Raises ValueError for what it may not do.
-        """
+        """Return the traced update; None if it needs more than a gradient. Raises ValueError for a forbidden one."""
         shapes = self.model.trained({v.name: jax.ShapeDtypeStruct(v.shape, v.dtype) for v in self.model.variables
                                      if v.name in self.dense})
         try:
@@ -144,7 +142,7 @@ class JaxTrainer(OwnLoop):
         return traced
 
     def _data(self, data):
-        """Return data, which have as many microbatches as the first. Local."""
+        """Return data. Raises ValueError unless they have as many microbatches as the first. Local."""
         if not hasattr(data, "microbatch"):
             raise ValueError(f"the data are {type(data).__name__}: give models.data.Examples(inputs, targets, "
                              "microbatches=8, size=8), or what has its methods")
@@ -155,7 +153,7 @@ class JaxTrainer(OwnLoop):
         return data
 
     def _show(self):
-        """Have the parameters as optax has them, and in the beginning its state. Local."""
+        """Set the parameters for optax, and at the start its state. Local."""
         if self.params is None:
             values = self._values()
             self.params = self.model.trained({name: jnp.array(values[name]) for name in self.dense})

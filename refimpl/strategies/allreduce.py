@@ -38,7 +38,7 @@ class Allreduce(Strategy):
 
 
 def allreduce_bytes(layout: Layout, schedule) -> dict:
-    """Return {("allreduce", variable, "dense"): (N, N) bytes}: bytes of each array in the schedule's transfers. Local.
+    """Return {("allreduce", variable, "dense"): (N, N) bytes} of each array in the schedule's transfers. Local.
 
     If every rank begins with one node of the tree, each rank sends 2 (N - 1) / N of the arena.
     """

@@ -1,9 +1,9 @@
 """Choose the number of hot rows H of each variable on the server: the H with the least predicted exchange time.
 
 The cost of a hot row does not depend on its popularity. A cold row is pulled and pushed by each rank that touches it,
-so its cost grows with its popularity. If rows are numbered by falling popularity, the time falls with H as long as a
-cold row would cost more than its replica, and rises after that. In other tables H = 0 is the best. Predicted seconds
-leave out exchanges that overlap with computation, such as pulls, so the busiest card must not carry more bytes either.
+so its cost grows with its popularity. If rows are numbered by falling popularity, the time first falls with H, while a
+cold row costs more than its replica, and then rises. In other tables H = 0 is best. Predicted seconds leave out
+exchanges that overlap with computation, such as pulls. So the busiest card must not carry more bytes, either.
 """
 
 import math
@@ -26,8 +26,8 @@ class HotForecast:
     """The prediction for one variable, with the others as planned: seconds of a step's exchanges.
 
     hot, replica: chosen; hot is 0 if no hot rows pay.  seconds: with them; ``without``: without hot rows.
-    coverage: part of the pulled rows that are hot.  curve: (H, replica, seconds) of all candidates, by H; seconds are
-    infinite if the busiest card would carry more than without hot rows.
+    coverage: fraction of the pulled rows that are hot.  curve: (H, replica, seconds) of all candidates, by H; seconds
+    are infinite if the busiest card would carry more than without hot rows.
     """
 
     variable: str

@@ -86,7 +86,7 @@ class Exchange:
         return {}
 
     def common(self) -> dict:
-        """Return variable -> what its codec keeps from step to step, alike on all ranks. Local."""
+        """Return variable -> what its codec keeps from step to step, the same on all ranks. Local."""
         return {}
 
     def formed(self) -> dict:
@@ -98,7 +98,7 @@ class Exchange:
         self.gradients.put(node, sums)
 
     def held(self) -> list:
-        """Return the added arrays that ``push`` will release. A caller that reads them later must keep them. Local."""
+        """Return the added arrays that ``push`` will release. A caller that needs them later must keep them. Local."""
         return self.gradients.held()
 
     def begin(self):
@@ -132,11 +132,11 @@ class Exchange:
 
 
 def in_stages(comm, begin: Callable):
-    """Exchange with all other ranks in N - 1 stages, one in flight while this rank waits for another. Collective.
+    """Exchange with all other ranks in N - 1 stages, two of them under way at a time. Collective.
 
     In stage k each rank sends to the rank k places after it, and receives from the one k places before. If all sent to
     all at once, dozens of streams would meet at each card, which drops packets when its queue is full.
-    begin(to, source): begins a stage, and returns what is to be waited for.
+    begin(to, source): begins a stage, and returns an object to wait for.
     """
     for stage in ahead(begin((comm.rank + k) % comm.size, (comm.rank - k) % comm.size) for k in range(1, comm.size)):
         for pending in stage:
@@ -170,7 +170,7 @@ class DenseReplicas(Replicas):
 
 
 class EncodedReplicas(DenseReplicas):
-    """The base class of those whose tree keeps what its codec leaves out of each microbatch's gradients."""
+    """The base class of exchanges whose tree keeps what the codec leaves out of each microbatch's gradients."""
 
     def residuals(self):
         return self.gradients.left_out

@@ -29,7 +29,7 @@ REPLICAS = ("as-dense", "allgather")
 
 @dataclass(frozen=True)
 class HotRows(ServedRows):
-    """hot: H.  replica: the strategy of the hot rows, one of REPLICAS.  owners, scheme: of the rest's partitions."""
+    """hot: H.  replica: the strategy of the hot rows, one of REPLICAS.  owners, scheme: of the other partitions."""
 
     name, automatic = "hot-rows", False
     label = "server, hot rows replicated"

@@ -16,7 +16,7 @@ from refimpl.server.partition import row_bytes
 
 
 def across(plan, counts):
-    """Return the counts from clients to owners. counts[r, o]: of rank r, or its machine, for owner o. Local."""
+    """Return the counts from clients to owners. counts[r, o]: from rank r, or its machine, to owner o. Local."""
     deals = np.zeros_like(counts)
     for rank, owners in enumerate(plan.clients().owners):
         deals[rank, list(owners)] = 1
@@ -24,7 +24,7 @@ def across(plan, counts):
 
 
 def inside(plan, counts):
-    """Return the counts from ranks to the aggregators of their machine. counts[r, o]: of rank r for owner o. Local."""
+    """Return the counts from ranks to the aggregators of their machine. counts[r, o]: of rank r, for owner o. Local."""
     found, aggregators = np.zeros_like(counts), plan.aggregators()
     if aggregators is not None:
         for rank in range(plan.ranks):
@@ -45,7 +45,7 @@ def lists(way, plan, parts):
 
 
 def groups(plan) -> list[tuple[int, ...]]:
-    """Return for each rank the ranks whose pulls and pushes it merges: those of its machine, or itself. Local."""
+    """Return for each rank the ranks whose pulls and pushes are merged with its own. Local."""
     aggregators = plan.aggregators()
     return [aggregators.machine(r) if aggregators is not None else (r,) for r in range(plan.ranks)]
 

@@ -155,7 +155,7 @@ class ServedRowsExchange(Exchange, of=ServedRows):
         self._serve({v.name: self._next(plan, v) for v in self.variables}, self.shards)
 
     def _next(self, plan, variable):
-        """The partitions of a variable in a plan; the variable may be the part of one that is on the server."""
+        """Return the partitions of a variable in a plan. With hot rows, the variable is the part on the server."""
         parts = plan.strategies[variable.name].parts(getattr(variable, "whole", variable))
         strategy = next(strategy for _, strategy in parts if isinstance(strategy, ServedRows))
         return strategy.partitioning(variable, self.comm.size)

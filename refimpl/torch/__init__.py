@@ -1,4 +1,4 @@
-"""A ``torch.nn.Module`` as a model: PyTorch computes loss and gradients, our step exchanges, clips and updates.
+"""A ``torch.nn.Module`` as a model: PyTorch computes loss and gradients; refimpl exchanges, clips and updates.
 
     model = TorchModel(module, loss)              loss(module, batch) -> the sum of the losses of batch's examples
     data = TorchData(dataset, microbatches=8, size=32)

@@ -1,4 +1,4 @@
-"""A training's first microbatch computed again by PyTorch alone: the loss and the gradients must have the same bits."""
+"""Repeats a training's first microbatch in PyTorch alone. The loss and the gradients must have the same bits."""
 
 from contextlib import contextmanager
 
@@ -10,7 +10,7 @@ from refimpl.torch.repeatable import CPU, repeatable
 from refimpl.torch.tensors import on_device, to_tensor
 
 MOST_BYTES = 1 << 26
-"""Of all tables together: larger tables are not made whole for this comparison."""
+"""The most bytes of all tables together. Larger tables are not made whole for this comparison."""
 
 
 def refuse_other(bound: Bound, total, gradients, dense, needed, rows, batch):

@@ -27,8 +27,8 @@ class TorchData(Examples):
     source: a dataset, or its ``DataLoader``. A loader's collate_fn, sampler, shuffling and drop_last are used, and its
     batch_size must be that of the global batch, V·b. A sampler draws each epoch from random numbers of (seed, epoch).
     split: collated items -> (inputs, targets[, weights]); None: they are already this pair, or inputs without targets.
-    counts: of each item, how many of its targets count, (n,): the loss is divided by those of the global batch, as per
-    word of a text. None: one an item.  ignore_index: targets with this number do not count: their weights are 0.
+    counts: (n,), the number of targets of each item that count. The loss is divided by their sum over the global batch,
+    such as the number of its words. None: one for each item.  ignore_index: targets with this number get weight 0.
     Global random numbers (``torch``, ``np.random``, ``random``) are seeded by (seed, step, microbatch) for random
     transformations.
     Raises ValueError for a loader whose sampler has a state of its own, or a dataset without length.

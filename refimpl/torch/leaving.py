@@ -1,4 +1,4 @@
-"""Dense gradients leave for the exchange during the backward pass, each as soon as it is final."""
+"""Dense gradients are sent during the backward pass, each as soon as it is final."""
 
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -13,9 +13,9 @@ from refimpl.torch.tensors import to_array
 def leaving(values, gradients, batch, xp, looking: bool):
     """A context for the backward pass that adds dense gradients to ``gradients`` and calls ``batch.ready``. Local.
 
-    values: name -> parameter.  gradients: name -> array, those that are there already.
-    It does nothing if nobody waits for them, unless hooks are to be looked at: those of the user, or all (``looking``).
-    On a GPU the backward pass runs in a thread of PyTorch's own, so nothing leaves there.
+    values: name -> parameter.  gradients: name -> array of gradients that are final already.
+    It does nothing if nobody waits for gradients, unless hooks must be checked: the user's, or all (``looking``). On a
+    GPU PyTorch runs the backward pass in a thread of its own, so there nothing is sent before its end.
     """
     if xp is not np or not (looking or batch.ready is not nobody_waits
                             or any(value._post_accumulate_grad_hooks for value in values.values())):

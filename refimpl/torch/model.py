@@ -183,7 +183,7 @@ class TorchModel:
                              'than it ended with. Train with output="runs/mine", then load("runs/mine")')
 
     def _pulled(self, name, needed, rows, device) -> PulledRows:
-        """Return a table's rows for a microbatch. What is known of those of the microbatch before is overwritten."""
+        """Return a table's rows for a microbatch. The places of the last microbatch's rows are overwritten."""
         count = self.parts.parameter(name).shape[0]
         if name not in self.lies_at and device.type == "cpu" and count <= MOST_ROWS:
             self.lies_at[name] = torch.zeros(count, dtype=torch.long)

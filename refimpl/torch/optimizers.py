@@ -1,7 +1,7 @@
-"""PyTorch's optimizers in a training: dense parameters move by their own ``step``, rows of tables by our kernels.
+"""PyTorch's optimizers in a training. They update dense parameters by their ``step``; our kernels update tables' rows.
 
-A table may have one that PyTorch itself allows with ``sparse=True``: SGD, Adagrad and SparseAdam move only the rows of
-a gradient. The others move all rows in each step, also those that no rank has looked up.
+A table may have an optimizer that PyTorch allows with ``sparse=True``: SGD, Adagrad and SparseAdam update only the rows
+of a gradient. The others update all rows in each step, also those that no rank has looked up.
 """
 
 import inspect
@@ -13,10 +13,10 @@ from kernels.update import OPTIMIZERS
 
 
 def optimizers_of(model, given) -> list:
-    """Return the optimizers of a ``TorchModel``, [] if it is to have that of ``Options``. Local.
+    """Return the optimizers of a ``TorchModel``; [] if ``Options`` has its optimizer. Local.
 
     given: a ``torch.optim.Optimizer``, a list of some, or None.
-    Raises ValueError, with a remedy, for one that cannot move the parameters here.
+    Raises ValueError, with a remedy, for one that cannot be used here.
     """
     found = list(given) if isinstance(given, (list, tuple)) else [] if given is None else [given]
     if found and model.groups:
@@ -80,7 +80,7 @@ def row_state(name, optimizer, group) -> dict:
 
 
 def said_of(optimizers) -> list:
-    """Return the optimizers as JSON values, which all ranks must have alike. Local."""
+    """Return the optimizers as JSON values, which must be the same on all ranks. Local."""
     return [[type(optimizer).__name__, [{key: f"{len(value)} parameters" if key == "params" else repr(value)
                                          for key, value in group.items()} for group in optimizer.param_groups]]
             for optimizer in optimizers]

@@ -83,7 +83,7 @@ class Recorder:
         return {name: note.ids for name, note in notes.items()}
 
     def _values(self, device) -> dict:
-        """Return name -> tensor of all parameters and buffers; buffers are copies, as the module may write to them."""
+        """Return name -> tensor of all parameters and buffers; buffers are copies, because the module may write."""
         parts = self.bound.parts
         dense = {name: self._standing(name, device) for name in parts.dense if self.bound.own[name].device != device}
         constants = {name: _there(parts.constant(name).detach(), device) for name in parts.constants}

@@ -108,8 +108,8 @@ class Noted:
 class Elsewhere(nn.Parameter):
     """A table's parameter while this rank has only some of its rows: it has a shape, and refuses every other use.
 
-    It is the module's own parameter with another class during this time (``away``), so a list of parameters, a loss or
-    a hook gets the same error as a layer.
+    It is the module's own parameter, whose class is changed for this time (``away``). So a list of parameters, a loss
+    or a hook gets the same error as a layer.
     """
 
     @classmethod

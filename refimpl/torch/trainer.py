@@ -1,4 +1,4 @@
-"""``Trainer``: a training step by step, for a loop of one's own; ``train`` does the same steps by itself.
+"""``Trainer``: training step by step in your own loop. ``train`` does the same steps by itself.
 
     trainer = Trainer(module, loss, optimizer=torch.optim.AdamW(module.parameters()), microbatches=8)
     for batch in trainer.shard(loader):           one epoch; a batch is that of all ranks together
@@ -6,7 +6,7 @@
         trainer.backward(loss)                    the dense parameters' .grad has the sum over all ranks
         trainer.step()                            the optimizer's step
 
-    loss: pull, forward and backward pass of this rank's microbatches, sums over all ranks; step: the update
+loss: pull, forward and backward pass of this rank's microbatches, sums over all ranks; step: the update
 """
 
 import copy
@@ -25,11 +25,11 @@ from refimpl.training.run.whole import hand_back
 
 
 class TorchTrainer(OwnLoop):
-    """A training whose loop is the user's: see ``OwnLoop``. Local to make.
+    """A training with the user's own loop: see ``OwnLoop``. The constructor is local.
 
     module, loss, model: as of ``TorchModel``, or a ``TorchModel``.
     optimizer: one of ``torch.optim``, or several; None: that of ``options``, with the bits of ``train``.
-    microbatches: into how many pieces a batch is cut, at least as many as ranks.  comm: None: all ranks.
+    microbatches: the number of pieces of a batch, at least as many as ranks.  comm: None: all ranks.
     """
 
     def __init__(self, module, loss=None, *, optimizer=None, microbatches=8, comm=None, options=None, **model):
@@ -46,7 +46,7 @@ class TorchTrainer(OwnLoop):
     def loss(self, batch: GlobalBatch) -> torch.Tensor:
         """Return the mean loss over the global batch, float64, of shape (), the same on every rank. Collective.
 
-        The gradients are computed, too: each microbatch needs memory once. ``backward`` hands them out.
+        This also computes the gradients, microbatch by microbatch; ``backward`` puts them into ``.grad``.
         """
         with self._at_work():
             self._compute(batch)
@@ -54,7 +54,7 @@ class TorchTrainer(OwnLoop):
         return self.found
 
     def backward(self, loss: torch.Tensor):
-        """Put the sums over all ranks into ``.grad`` of the dense parameters; rows' wait for ``step``. Local."""
+        """Put the sums over all ranks into ``.grad`` of the dense parameters; those of rows stay here. Local."""
         with self._at_work():
             if loss is not self.found:
                 raise ValueError("backward takes what trainer.loss(batch) has just returned, as it is: put a factor or "
@@ -77,20 +77,20 @@ class TorchTrainer(OwnLoop):
         return torch.tensor(norm, dtype=torch.float64)
 
     def step(self):
-        """Let the optimizers move what this rank keeps, by the gradients of ``backward``. Collective."""
+        """Let the optimizers update what this rank keeps, with the gradients of ``backward``. Collective."""
         with self._at_work():
             if not self.ready:
                 raise ValueError("step() has no gradients: call trainer.backward(loss) before it")
             self._move(self._update)
 
     def zero_grad(self):
-        """Drop the gradients that no step has used; ``step`` does it, too. Local."""
+        """Drop the gradients that no step has used; ``step`` also does this. Local."""
         super().zero_grad()
         for parameter in self.bound.own.values():
             parameter.grad = None
 
     def evaluate(self, loader) -> dict:
-        """Return {"loss", "count", ...} over all examples of a loader; gradients stay for ``step``. Collective."""
+        """Return {"loss", "count", ...} over all examples of a loader; gradients are kept for ``step``. Collective."""
         kept = {name: parameter.grad for name, parameter in self.bound.own.items()}
         try:
             return super().evaluate(loader)
@@ -121,7 +121,7 @@ class TorchTrainer(OwnLoop):
         return data
 
     def _update(self):
-        """Move dense parameters by PyTorch's optimizers, rows and statistics by our kernels. Local."""
+        """Update dense parameters by PyTorch's optimizers, rows and statistics by our kernels. Local."""
         with repeatable(key_of(self.options.seed, "optimizer", self.updates), self.device):
             for optimizer in self.optimizers:
                 optimizer.step()
@@ -136,7 +136,7 @@ class TorchTrainer(OwnLoop):
         super()._take_over(base)
 
     def _show(self):
-        """Let the module have the values of dense variables, and refuse tables' rows from before. Local."""
+        """Give the module the values of dense variables, and let its tables refuse look-ups of old rows. Local."""
         values = self._values()
         self.bound.write(values, self.device)
         for v in self.model.variables:

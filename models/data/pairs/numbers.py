@@ -16,7 +16,7 @@ REMEDY = "pip install num2words"
 DIGITS = 6
 TRAIN, HELDOUT = 12_000, 1_000
 ALWAYS_TRAINED = 100
-"""Smaller numbers are not held out, because they contain nearly all words."""
+"""Smaller numbers are never held out, because they contain nearly all words."""
 MOST_WORDS = 500
 """If a language has more words in TRAIN numbers, it writes a number as one word, which is then split into letters."""
 

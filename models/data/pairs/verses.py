@@ -57,7 +57,7 @@ def read_edition(directory: Path) -> dict[str, str]:
 
 
 def alike(one: str, other: str) -> bool:
-    """Return whether half of the smaller set of Strong's numbers is in the other text's set. Local."""
+    """Return whether at least half of the smaller set of Strong's numbers is in the other text's set. Local."""
     mine, theirs = (set(STRONG.findall(text)) for text in (one, other))
     return 2 * len(mine & theirs) >= min(len(mine), len(theirs)) > 0
 

@@ -50,7 +50,7 @@ class GatheredElements(Strategy):
 class GatheredElementsExchange(EncodedReplicas, GatheredRowsExchange, of=GatheredElements):
     """Dense variables by the elements that a codec picks. Collective to use; see ``strategies.exchange.Exchange``.
 
-    The host's arrays only: see ``plan.codecs.check_codecs``.
+    It needs arrays on the host: see ``plan.codecs.check_codecs``.
     """
 
     def __init__(self, placed, plan, comm, seed, xp=np, shared=True):

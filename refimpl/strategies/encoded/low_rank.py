@@ -36,7 +36,6 @@ class LowRank(Strategy):
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
-        """Those of both allreduces."""
         first, second = (allreduce_bytes(layout, plan.schedule())
                          for layout in cls.thin([variable for variable, _ in placed], placed[0][1].coding))
         return {key: sum(found[key] for found in (first, second) if key in found) for key in {**first, **second}}
@@ -45,7 +44,7 @@ class LowRank(Strategy):
 class LowRankExchange(EncodedReplicas, of=LowRank):
     """Dense variables by thin matrices. Collective to use; see ``strategies.exchange.Exchange``.
 
-    q: name -> (n, r), with which the next step begins.  The host's arrays only: see ``plan.codecs.check_codecs``.
+    q: name -> (n, r), with which the next step begins.  It needs arrays on the host: see ``plan.codecs.check_codecs``.
     """
 
     phase = "allreduce"
@@ -84,7 +83,7 @@ class LowRankExchange(EncodedReplicas, of=LowRank):
                                 self.comm.rank == 0) for v in self.variables]
 
     def _sum(self, which, leaves) -> dict:
-        """Return name -> the sum over all ranks of what each leaf has. Collective."""
+        """Return name -> the sum over all ranks of the leaves. Collective."""
         run, tree = self.sums[which]
         for leaf, arrays in leaves:
             tree.push(leaf, arrays)

@@ -44,7 +44,7 @@ class GatheredMessages(Strategy):
 class GatheredMessagesExchange(EncodedReplicas, of=GatheredMessages):
     """Dense variables by the messages of all microbatches. Collective to use; see ``strategies.exchange.Exchange``.
 
-    The host's arrays only: see ``plan.codecs.check_codecs``.
+    It needs arrays on the host: see ``plan.codecs.check_codecs``.
     """
 
     phase = "allgather"
