@@ -79,7 +79,7 @@ class AllreduceExchange(DenseReplicas, of=Allreduce):
             self.allreduce.begin()
 
     def advance(self):
-        self.allreduce.advance()
+        return self.allreduce.advance()
 
     def push(self):
         self.take_dense()

@@ -62,7 +62,7 @@ class RowsAsDenseExchange(ReplicatedRows, of=RowsAsDense):
         self.allreduce.begin()
 
     def advance(self):
-        self.allreduce.advance()
+        return self.allreduce.advance()
 
     def _fill(self):
         """Write the gradients that were added into the slots of the allreduce."""

@@ -104,8 +104,9 @@ class Exchange:
     def begin(self):
         """Begin to exchange all added gradients, if the exchange can run beside the computation. Collective."""
 
-    def advance(self):
-        """Continue the exchange that was begun, while this rank computes. Local."""
+    def advance(self) -> bool:
+        """Continue the exchange that was begun, without waiting; return whether it made progress. Local."""
+        return False
 
     def push(self) -> list[ReducedGradient]:
         """Exchange and sum the added gradients; return this rank's parts of the sums. Collective."""

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from refimpl.gradients import Node
+from refimpl.training.run.timeline import Timeline
 from refimpl.training.step.arriving import Arriving, Fetched, Wanted, wanted_rows
+from refimpl.training.step.early import EarlyStep
 from refimpl.training.step.sequential import LeavingStep, SequentialStep
 
 
@@ -93,3 +95,23 @@ def test_a_computation_that_failed_leaves_no_microbatch_out():
     for fails in (lambda: step.add(8, "more"), lambda: step.complete(error)):
         with pytest.raises(ValueError, match="the cat"):
             fails()
+
+
+def test_early_sums_make_progress_while_another_is_awaited():
+    """Not the one that waits: it has tested its own messages."""
+    advanced, moved = [], {"a": False, "b": True, "c": False}
+    comm = SimpleNamespace(waiter=SimpleNamespace(beside=lambda: advanced.append("channel")))
+
+    def exchange(name):
+        def push():
+            assert comm.waiter.beside() is any(moved[other] for other in moved if other != name)
+            return [name]
+        return Mock(push=push, advance=lambda: advanced.append(name) or moved[name], phase="push")
+
+    exchanges = [exchange(name) for name in moved]
+    step = EarlyStep(SimpleNamespace(exchanges=exchanges, variables=[], exchange_of={}, comm=comm), {}, {}, Timeline())
+    step.complete(None)
+    assert advanced == ["a", "b", "c"]
+    assert list(step.sums()) == [["a", "b", "c"]]
+    assert advanced[3:] == ["b", "c", "channel", "a", "c", "channel", "a", "b", "channel"]
+    assert comm.waiter.beside() is None

@@ -37,10 +37,9 @@ class OwnSlots:
         if self.able:
             self.under_way = self.runner.begin(self.slots)
 
-    def advance(self):
-        """Let a sum that was begun make progress. Local."""
-        if self.under_way is not None:
-            self.under_way.advance()
+    def advance(self) -> bool:
+        """Let a sum that was begun make progress; return whether it did. Local."""
+        return self.under_way is not None and self.under_way.advance()
 
 
 def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,

@@ -33,10 +33,13 @@ class Pipeline:
         for lane in self.lanes:
             self._advance(iter(lane))
 
-    def advance(self):
-        """Continue all lanes as far as possible without waiting. Local."""
+    def advance(self) -> bool:
+        """Continue all lanes as far as possible without waiting; return whether any has continued. Local."""
+        moved = False
         while self.under_way and (through := self.transport.test_some(list(self.under_way))):
             self._go_on(through)
+            moved = True
+        return moved
 
     def finish(self):
         """Finish all lanes. Collective. Raises SilentPeer, Aborted."""

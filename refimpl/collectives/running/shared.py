@@ -84,8 +84,9 @@ class SharedRunner:
     def begin(self):
         """Do nothing: the sum is this rank's own work, done in the call."""
 
-    def advance(self):
+    def advance(self) -> bool:
         """Do nothing: nothing was begun."""
+        return False
 
     def release(self):
         """Tell the machine's lowest rank, which waits, that this rank has read the sum. Collective on the machine."""

@@ -25,3 +25,18 @@ class EarlyStep(LeavingStep):
         for exchange in self.left:
             exchange.advance()
         self.moving = False
+
+    def _push(self, exchange):
+        """While this rank waits for an exchange, let the others make progress."""
+        waiter = self.parameters.comm.waiter
+        before, others = waiter.beside, [other for other in self.left if other is not exchange]
+
+        def beside():
+            moved = [other.advance() for other in others]
+            return bool(before is not None and before()) or any(moved)
+
+        waiter.beside = beside
+        try:
+            return exchange.push()
+        finally:
+            waiter.beside = before

@@ -86,8 +86,11 @@ class SequentialStep:
         reduced = []
         for exchange in self.parameters.exchanges:
             with self.timeline.phase(exchange.phase):
-                reduced += exchange.push()
+                reduced += self._push(exchange)
         yield reduced
+
+    def _push(self, exchange):
+        return exchange.push()
 
     def end(self):
         """Do nothing: no stream waits for another. Local."""
