@@ -1,4 +1,4 @@
-"""Double binary tree (Sanders, Speck & Träff 2009): half of the vector over each of two trees.
+r"""Double binary tree (Sanders, Speck & Träff 2009): half of the vector over each of two trees.
 
     first tree, N = 8:      0            The second tree is the first one mirrored (N even: role N - 1 - r) or shifted
                             |            by one (N odd: role r - 1). So the leaves of one are inner ranks of the other,

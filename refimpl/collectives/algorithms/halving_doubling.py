@@ -1,4 +1,4 @@
-"""Recursive halving-doubling (Rabenseifner 2004), nearest partners first, for a power of two of ranks.
+r"""Recursive halving-doubling (Rabenseifner 2004), nearest partners first, for a power of two of ranks.
 
 Halving: in round k the ranks r and r XOR 2**k share a segment; each keeps one half, sends the other, and adds.
 Doubling: the same partners in reverse order send the finished halves back.

@@ -1,4 +1,4 @@
-"""Recursive doubling: in round k the ranks r and r XOR 2**k exchange all they have, and both add (Thakur et al. 2005).
+r"""Recursive doubling: in round k the ranks r and r XOR 2**k exchange all they have, and both add (Thakur et al. 2005).
 
     r0 r1 r2 r3      0+1 0+1 2+3 2+3      every rank has the sum of all
      \X/   \X/       \__X___X__/

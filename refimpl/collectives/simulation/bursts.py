@@ -1,4 +1,4 @@
-"""How flows share links, max-min fairly; and token buckets: how idle cards send a burst faster than their rate.
+r"""How flows share links, max-min fairly; and token buckets: how idle cards send a burst faster than their rate.
 
     saved |--.                    a flow that begins on an idle card passes at memory's speed until the bucket is
           |   \       /           empty, then at the card's rate; while less than the rate passes, the bucket fills
