@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6496,
+    "kernels": 6530,
     "models": 6198,
     "refimpl/*.py": 194,
     "refimpl/cli": 2679,

@@ -1,7 +1,7 @@
 """Products of a matrix with few columns, as an LSTM's step has them, with the bits of the BLAS in use.
 
-BLAS copies both factors before each product. With few columns this takes as long as the product. Here a tile of the
-result stays in vector registers, and both factors are read where they lie.
+BLAS copies both factors before each product. With few columns this takes as long as the product. Here the weights are
+copied once for all steps, and a tile of the result stays in vector registers.
 
     out[r, s] = fma(weights[k, r], x[k, s], ...) over rising k, in pieces of ``depth`` terms that are then added up
 
@@ -18,11 +18,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kernels.compiled import compiled, compiles, inlined
+from kernels.lstm.fast import transpose
 
 TALL, SHORT = 24, 8  # rows of a tile: 24 and an element of x fit in the 32 vector registers of AVX-512
 WIDE, NARROW = 16, 8  # its columns
 DEPTHS = (2**40, 448, 384, 320, 256, 512)  # the first: all terms in one piece
-WIDEST, LARGEST = 128, 2**20  # columns and weights up to which this is faster than BLAS
+WIDEST = 128  # columns up to which this is faster than BLAS
 
 
 @lru_cache(maxsize=None)
@@ -32,13 +33,14 @@ def depth_for(form, terms: int, rows: int, columns: int) -> int | None:
     form(weights, x) -> the (rows, columns) product weights.T @ x of float32, as the caller lets BLAS compute it.
     weights: (terms, rows).  x: (terms, columns).
     """
-    if not (has_registers() and columns <= WIDEST and terms * rows <= LARGEST
-            and rows % SHORT == columns % NARROW == 0 < min(terms, rows, columns)):
+    whole_tiles = rows % SHORT == columns % NARROW == 0 < min(terms, rows, columns)
+    if not (has_registers() and columns <= WIDEST and whole_tiles):
         return None
-    cases = [_factors(seed, terms, rows, columns) for seed in range(3)]
+    cases = [_factors(seed, terms, rows, columns) for seed in range(2)]
     expected, out = [form(*case) for case in cases], np.empty((rows, columns), np.float32)
     for depth in DEPTHS:
-        if all(_same(product(*case, out, depth) or out, right) for case, right in zip(cases, expected)):
+        if all(_same(product(panels(weights, False), x, out, depth) or out, right)
+               for (weights, x), right in zip(cases, expected)):
             return depth
     return None
 
@@ -50,10 +52,10 @@ def _same(found, expected):
 def _factors(seed, terms, rows, columns):
     """Return weights and x. From seed 1 on their sizes differ by many powers of two, and terms cancel."""
     random = np.random.default_rng(seed)
-    weights, x = (np.resize(random.standard_normal(many) * 2.0 ** (4 * seed * random.standard_normal(many)), (terms, n))
-                  for n, many in ((rows, 9973), (columns, 7919)))  # primes: no two rows are equal
+    drawn = (random.standard_normal(many) * 2.0 ** (4 * seed * random.standard_normal(many)) for many in (9973, 7919))
+    weights, x = (np.resize(some.astype(np.float32), (terms, n)) for some, n in zip(drawn, (rows, columns)))
     x[1::2] = -x[:len(x) // 2 * 2:2] if seed else x[1::2]
-    return weights.astype(np.float32), x.astype(np.float32)
+    return weights, x
 
 
 @lru_cache(maxsize=None)
@@ -107,22 +109,42 @@ _tall_wide, _tall_narrow, _short_wide, _short_narrow = (
 
 
 @compiled
+def panels(weights, turned):
+    """Return weights (terms, rows) as ``product`` reads them, in memory's order: (panels, terms, TALL). Local.
+
+    rows: a multiple of 8. The last panel may be filled in part.  turned: the argument is the transpose of the weights.
+    """
+    rows, terms = weights.shape if turned else weights.shape[::-1]
+    out = np.empty((-(-rows // TALL), terms, TALL), weights.dtype)
+    for panel in range(len(out)):
+        first, many = panel * TALL, min(TALL, rows - panel * TALL)
+        if turned:
+            transpose(weights[first:first + many], out[panel, :, :many])
+        else:
+            for term in range(terms):
+                for row in range(many):
+                    out[panel, term, row] = weights[term, first + row]
+    return out
+
+
+@compiled
 def product(weights, x, out, depth):
-    """Write weights.T @ x to out. weights: (terms, rows), rows a multiple of 8.  x: (terms, columns), columns too.
+    """Write weights.T @ x to out (rows, columns). weights: of ``panels``.  x: (terms, columns), columns / 8 is whole.
 
     float32; each row is contiguous.  depth: of ``depth_for``.
     """
-    rows, columns = out.shape
-    tall = rows - rows % TALL
     start, terms = 0, len(x)
     while start < terms:
         count = min(terms - start, depth)
         if depth < terms - start < 2 * depth:
             count = ((terms - start) // 2 + 15) // 16 * 16
-        for row in range(0, tall, TALL):
-            _row(_tall_wide, _tall_narrow, weights[start:, row:], x[start:], out[row:], count, start == 0)
-        for row in range(tall, rows, SHORT):
-            _row(_short_wide, _short_narrow, weights[start:, row:], x[start:], out[row:], count, start == 0)
+        for panel in range(len(weights)):
+            part, target = weights[panel, start:], out[panel * TALL:]
+            if len(target) >= TALL:
+                _row(_tall_wide, _tall_narrow, part, x[start:], target, count, start == 0)
+            else:
+                for row in range(0, len(target), SHORT):
+                    _row(_short_wide, _short_narrow, part[:, row:], x[start:], target[row:], count, start == 0)
         start += count
 
 

@@ -124,8 +124,8 @@ def _version(*arrays):
 
 def compiled_depths(tape, projection):
     """Return what ``steps`` takes as depths; None if it cannot run these steps, or would be slower."""
-    (_, hidden, streams), inputs = tape.c.shape, tape.xh.shape[2] - tape.width
-    if tape.feedback is not None or any(gone is not None for gone in tape.ended):
+    (time, hidden, streams), inputs = tape.m.shape, tape.xh.shape[2] - tape.width
+    if time < steps.FEWEST or tape.feedback is not None or any(gone is not None for gone in tape.ended):
         return None
     return steps.depths_for(tape.c.dtype.name, streams, inputs, hidden, tape.width, projection is not None)
 

@@ -9,7 +9,10 @@ import numpy as np
 
 from kernels.compiled import compiled
 from kernels.lstm.fast import cell_backward, cell_forward, transpose
-from kernels.lstm.product import depth_for, product
+from kernels.lstm.product import depth_for, panels, product
+
+FEWEST = 4
+"""Steps from which it pays to copy the weights."""
 
 
 @lru_cache(maxsize=None)
@@ -26,16 +29,22 @@ def depths_for(dtype: str, streams: int, inputs: int, hidden: int, width: int, p
 
 def _from_rows(weights, x):
     """How ``sequence`` lets BLAS compute weights.T @ x, if each column of x lies in a row."""
-    return np.matmul(weights.T.copy(), x.T.copy().T)
+    return np.matmul(_turned(weights), _turned(x).T)
 
 
 def _to_rows(weights, x):
     """As ``_from_rows``, if each column of the result lies in a row."""
-    return np.matmul(x.T, weights).T.copy()
+    return _turned(np.matmul(x.T, weights))
 
 
 def _from_columns(weights, x):
-    return np.matmul(weights.T.copy(), x)
+    return np.matmul(_turned(weights), x)
+
+
+def _turned(matrix):
+    out = np.empty(matrix.shape[::-1], matrix.dtype)
+    transpose(matrix, out)
+    return out
 
 
 @compiled
@@ -43,15 +52,18 @@ def forward(kernel, bias, projection, depths, tape):
     """Fill the arrays of the tape: xh, activations, tanh_c, m, c. x and the first c and h are there already."""
     (xh, activations, tanh_c, m, c), width = tape, len(bias) // 4 if projection is None else projection.shape[1]
     step, h = np.empty(xh.shape[:0:-1], bias.dtype), np.empty((width, xh.shape[1]), bias.dtype)
+    gates = panels(kernel, False)
+    if projection is not None:
+        down = panels(projection, False)
     for t in range(len(m)):
         transpose(xh[t], step)
-        product(kernel, step, activations[t], depths[0])
+        product(gates, step, activations[t], depths[0])
         cell_forward(activations[t], bias, c[t], c[t + 1], tanh_c[t], m[t])
         after = xh[t + 1, :, xh.shape[2] - width:]
         if projection is None:
             transpose(m[t], after)
         else:
-            product(projection, m[t], h, depths[1])
+            product(down, m[t], h, depths[1])
             transpose(h, after)
 
 
@@ -62,21 +74,21 @@ def backward(dh, recurrent, projection, depths, tape, total, dgates, dc, before,
     recurrent: the last rows of the kernel, (width, 4 * hidden).
     """
     (_, activations, tanh_c, _, c), (time, streams, width) = tape, dh.shape
-    step, dm, d = np.empty_like(activations[0]), np.empty_like(dc), np.empty_like(before)
-    columns = np.empty(recurrent.shape[::-1], dh.dtype)
-    transpose(recurrent, columns)
+    step, d = np.empty_like(activations[0]), np.empty_like(before)
+    dm, back = d if projection is None else np.empty_like(dc), panels(recurrent, True)
     if projection is not None:
-        turned = np.empty(projection.shape[::-1], dh.dtype)
-        transpose(projection, turned)
+        up = panels(projection, True)
     for t in range(time - 1, -1, -1):
         transpose(dh[t], d)
-        d += before
-        if projection is None:
-            dm[:] = d
-        else:
+        for row in range(width):  # in loops, which are compiled in a fraction of the time
+            for stream in range(streams):
+                d[row, stream] += before[row, stream]
+        if projection is not None:
             transpose(d, total[t])
-            product(turned, d, dm, depths[0])
+            product(up, d, dm, depths[0])
         cell_backward(dm, dc, activations[t], c[t], tanh_c[t], step)
-        dgates[:, t] = step
+        for row in range(len(step)):
+            for stream in range(streams):
+                dgates[row, t, stream] = step[row, stream]
         if t or initial:
-            product(columns, step, before, depths[1])
+            product(back, step, before, depths[1])

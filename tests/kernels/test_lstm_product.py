@@ -1,4 +1,4 @@
-"""Products with few columns: right at every edge, with the bits of BLAS where that is claimed; the LSTM's steps alike."""
+"""Products with few columns: exact at every edge, with the bits of BLAS where that is claimed; an LSTM's steps alike."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_exact_sums_in_pieces_of_any_depth(terms, rows, columns):
     weights, x = whole(random, terms, rows + 3)[:, 1:rows + 1], whole(random, terms, columns + 5)[:, 2:columns + 2]
     for depth in (1, 16, 17, 32, 2**40):
         room = np.full((rows, columns + 2), np.nan, np.float32)
-        product.product(weights, x, room[:, 1:-1], depth)
+        product.product(product.panels(weights, False), x, room[:, 1:-1], depth)
         assert np.array_equal(room[:, 1:-1], weights.T @ x) and np.isnan(room[:, [0, -1]]).all()
 
 
@@ -30,7 +30,7 @@ def test_multiplication_and_addition_round_once():
     """1 - 2**-24 = (1 + 2**-12)(1 - 2**-12): rounded before 1 is subtracted, the product would be 1."""
     weights = np.repeat(np.float32([[1], [1 + 2.0**-12]]), 8, axis=1)
     x, out = np.repeat(np.float32([[-1], [1 - 2.0**-12]]), 8, axis=1), np.empty((8, 8), np.float32)
-    product.product(weights, x, out, 2**40)
+    product.product(product.panels(weights, False), x, out, 2**40)
     assert np.all(out == -(2.0**-24))
 
 
@@ -48,7 +48,7 @@ def test_bits_that_are_claimed_hold_for_other_numbers_and_places(terms, rows, co
     for shift in range(4):  # elements from an aligned address
         x = random.standard_normal(shift + terms * columns).astype(np.float32)[shift:].reshape(terms, columns)
         weights = np.exp(3 * random.standard_normal((terms, rows))).astype(np.float32)
-        product.product(weights, x, out, depth)
+        product.product(product.panels(weights, False), x, out, depth)
         assert np.array_equal(out, from_columns(weights, x))
 
 
@@ -64,7 +64,7 @@ def test_another_order_of_addition_is_not_claimed():
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("streams, hidden", [(8, 256), (16, 256), (24, 136)])
 def test_compiled_steps_have_the_bits_of_the_others(streams, hidden, projected, monkeypatch):
-    time, inputs, width = 3, 128, 128 if projected else hidden
+    time, inputs, width = steps.FEWEST, 128, 128 if projected else hidden
     random = np.random.default_rng(streams)
 
     def normal(*shape):
