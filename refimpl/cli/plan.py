@@ -91,7 +91,7 @@ def _network(given):
 
     ranks = given["ranks"]
     machines = given.get("machines", ranks if {"rate", "rates"} & given.keys() else 1)
-    require("to plan a training", ranks, of_plan, seconds=600)
+    require("to plan a training", ranks, of_plan)
     if not 1 <= machines <= ranks:
         raise ValueError(f"{ranks} ranks on {machines} machines: each machine needs a rank; give more --ranks or fewer "
                          "--machines")

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from statistics import median
 
-from refimpl.collectives.choose import ALGORITHMS, AUTO_ON, CANONICAL_TREES, MACHINE_TREES, by_machine, make_schedule
+from refimpl.collectives.choose import ALGORITHMS, AUTO_ON, CANONICAL_TREES, MACHINE_TREES, by_machine
 from refimpl.collectives.links.named import star_of
-from refimpl.collectives.prove import prove
 from refimpl.collectives.running.segments import segments_of
+from refimpl.collectives.simulation.columns import AT_SCALE, MOST, PROVED, to_predict
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.places import GraphNetwork, ways_of
 from refimpl.collectives.simulation.simulate import seconds_of
@@ -55,8 +55,11 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
         return AllreduceChoice("direct", {}, {"direct": True}, _one_machine(ranks, shared_memory))
     if network is None or network.machines != machines:
         raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(comm)")
-    names = (*ALGORITHMS, *_trees_for(network, leaves))
+    names = (*ALGORITHMS, *_trees_for(network, leaves)) if ranks <= PROVED else AT_SCALE
     best, predicted, canonical = _fastest(names, leaves, elements, itemsize, network)
+    if best is None:
+        raise ValueError(f"--allreduce auto: no algorithm in reproducible order is predicted at a glance for {ranks} "
+                         f"ranks and {leaves} microbatches; give a power of two of ranks, and as many microbatches")
     reason = _reason(best, predicted, canonical, elements * itemsize, network)
     return AllreduceChoice(best, predicted, canonical, reason)
 
@@ -68,12 +71,13 @@ def _fastest(names, leaves, elements, itemsize, network):
         if name == "hierarchical" and len(machines) == network.ranks:
             continue  # no machine has several ranks
         try:
-            schedule = make_schedule(name, network.ranks, leaves, machines=machines if by_machine(name) else None)
+            schedule, same = to_predict(name, network.ranks, leaves, machines if by_machine(name) else None)
             segments = segments_of(schedule, elements, itemsize, len(machines))
+            segments = segments if network.ranks <= PROVED else min(segments, MOST)
             predicted[name] = seconds_of(schedule, network, elements, itemsize, segments)
         except (ValueError, ArithmeticError):  # it cannot serve these numbers or links, or no packing is proved
             continue
-        canonical[name] = prove(schedule).canonical
+        canonical[name] = same
     best = min(filter(canonical.get, predicted), key=predicted.get, default=None)  # the first of equals
     return best, predicted, canonical
 

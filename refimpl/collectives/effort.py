@@ -58,8 +58,9 @@ def of_simulation(algorithm: str, ranks: int, each: int = 1, segments: int = 1) 
 
 
 def of_plan(ranks: int) -> Effort:
-    """Return the effort to plan a training: every algorithm is made and proved. Local."""
-    return Effort(1.5e-4 * ranks**2, 2000.0 * ranks**2)
+    """Return the effort to plan a training: up to 256 ranks every algorithm is made and proved. Local."""
+    few = min(ranks, 256)
+    return Effort(1.5e-4 * few**2 + 3e-3 * (ranks - few), 2000.0 * few**2 + 1e5 * (ranks - few))
 
 
 def require(what: str, ranks: int, effort_of, seconds: float = PATIENCE):

@@ -63,6 +63,8 @@ def leaves_of(rank: int, ranks: int, leaves: int) -> Sequence[int]:
 
 def cover(leaves: Sequence[int]) -> list[Node]:
     """Return the fewest nodes that cover ``leaves``, from left to right. leaves: rising. Local."""
+    if len(leaves) == 1:
+        return [Node(0, leaves[0])]
     tree = TreeSum.of([(Node(0, leaf), None) for leaf in leaves], lambda left, right: None)
     return [node for node, _ in tree.parts]
 

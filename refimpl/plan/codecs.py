@@ -4,6 +4,7 @@ import numpy as np
 
 from refimpl.collectives.prove import prove
 from refimpl.gradients.codecs import IDENTITY, codec_of
+from refimpl.plan.between import Between
 from refimpl.plan.buckets import listed
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 
@@ -93,4 +94,4 @@ def scale_bytes(placed: list, ranks: int) -> dict:
     """
     if not placed[0][1].coding.scaled:
         return {}
-    return {("scale", "", "control"): 4 * len(placed) * (1 - np.eye(ranks, dtype=np.int64))}
+    return {("scale", "", "control"): Between.to_all(np.full(ranks, 4 * len(placed)))}

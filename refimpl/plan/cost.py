@@ -14,7 +14,6 @@ from refimpl.plan.activations import activations_between
 from refimpl.plan.codecs import encoded
 from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.plan import Plan
-from refimpl.transport.machines import machine_of
 
 INDEX = 8  # bytes of a row number or a count
 SAID = 5  # counts that ranks add up with loss and norm
@@ -40,7 +39,7 @@ def bytes_between(plan: Plan, variables, pulled, pushed, examples=()) -> dict:
     found.append(activations_between(plan, variables, examples))
     total: dict = {}
     for key, matrix in (item for part in found for item in part.items()):
-        total[key] = total.get(key, 0) + matrix
+        total[key] = total.get(key, 0) + np.asarray(matrix)
     return {key: matrix for key, matrix in total.items() if matrix.any()}
 
 
@@ -123,4 +122,7 @@ def predict_crossing(plan: Plan, variables, pulled, pushed, machine: int, exampl
 
 def machine_numbers(plan: Plan) -> np.ndarray:
     """Return the machine of each rank: (N,) int64. Local."""
-    return np.array([machine_of(plan.on_machines, rank) for rank in range(plan.ranks)])
+    number = np.empty(plan.ranks, np.int64)
+    for machine, ranks in enumerate(plan.on_machines):
+        number[list(ranks)] = machine
+    return number

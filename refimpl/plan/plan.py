@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from refimpl.collectives.choose import by_machine, make_schedule
 from refimpl.collectives.schedule import Schedule
+from refimpl.collectives.simulation.columns import to_predict
 from refimpl.json_file import shaped
 from refimpl.plan.mesh import Mesh
 from refimpl.plan.strategy import Strategy, strategy_of
@@ -84,6 +85,11 @@ class Plan:
         """Return the proved schedule of the plan's allreduces. Local."""
         machines = self.machines if by_machine(self.allreduce) else None
         return make_schedule(self.allreduce, self.ranks, self.microbatches, machines=machines)
+
+    def predicted(self) -> tuple:
+        """Return the schedule to count and time by, and whether it is canonical: see ``to_predict``. Local."""
+        return to_predict(self.allreduce, self.ranks, self.microbatches,
+                          self.machines if by_machine(self.allreduce) else None)
 
     @property
     def on_machines(self) -> Machines:

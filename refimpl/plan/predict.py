@@ -19,10 +19,12 @@ from operator import add
 
 import numpy as np
 
-from refimpl.collectives.choose import by_machine as sums_by_machine, make_schedule
+from refimpl.collectives.choose import by_machine
 from refimpl.collectives.running.segments import lanes_of, segments_of
+from refimpl.collectives.simulation.columns import MOST, PROVED, columns_of, to_predict
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
+from refimpl.plan.between import Between
 from refimpl.plan.codecs import encoded
 from refimpl.plan.cost import INSIDE, machine_numbers, together
 from refimpl.plan.partitions.parts import cut_lists
@@ -41,8 +43,8 @@ class AllreduceTime:
     """
 
     def __init__(self, algorithm: str, network: Network, microbatches: int, itemsize: int):
-        machines = network.machines if sums_by_machine(algorithm) else None
-        self.schedule = make_schedule(algorithm, network.ranks, microbatches, machines=machines)
+        machines = network.machines if by_machine(algorithm) else None
+        self.schedule, _ = to_predict(algorithm, network.ranks, microbatches, machines)
         self.network, self.itemsize = network, itemsize
         self._at = lru_cache(maxsize=None)(self._simulated)
 
@@ -56,16 +58,17 @@ class AllreduceTime:
 
     def card_bytes(self, elements: int) -> int:
         """Return the bytes that enter and leave the busiest machine's card; on one machine, those between ranks."""
-        if len(self.network.machines) == 1:
-            bounds = self.schedule.bounds(elements)
-            return self.itemsize * sum(bounds[t.stop] - bounds[t.start]
-                                       for step in self.schedule.rounds for t in step.transfers)
-        found = simulate(self.schedule, self.network, elements, self.itemsize)
-        return int((found.bytes_out + found.bytes_in).max())
+        table, places, total = columns_of(self.schedule), self.network.places(), 0
+        bounds = table.bounds(elements)
+        for step in table.rounds:
+            sizes = self.itemsize * (bounds[step.stop] - bounds[step.start])
+            places.count(step.source, step.destination, sizes)
+            total += int(sizes.sum())
+        return total if len(self.network.machines) == 1 else int(places.moved.sum(axis=0).max())
 
     def _simulated(self, elements):
         segments = segments_of(self.schedule, elements, self.itemsize, len(self.network.machines))
-        most = max(MOST_SEGMENTS, 4 * lanes_of(self.schedule))
+        most = max(MOST_SEGMENTS, 4 * lanes_of(self.schedule)) if self.network.ranks <= PROVED else MOST
         return simulate(self.schedule, self.network, elements, self.itemsize, min(segments, most)).seconds
 
 
@@ -108,7 +111,7 @@ def traffic_of(placed, plan, sample: Sample) -> Traffic:
     """
     shared = type(placed[0][1])
     steps = len(sample.steps) if shared.sparse and sample.steps else 1
-    rounds: dict[tuple[str, str], np.ndarray] = {}
+    rounds: dict[tuple[str, str], Between] = {}
     for i in range(steps):
         def touched(part, i=i):
             return (cut_lists(part, sample.pulled(i, part.name, plan.ranks)),
@@ -116,30 +119,19 @@ def traffic_of(placed, plan, sample: Sample) -> Traffic:
 
         for (phase, _, kind), matrix in shared.bytes_between(placed, plan, touched).items():
             if matrix.any():
-                rounds[phase, kind] = rounds.get((phase, kind), 0) + matrix / steps
+                rounds[phase, kind] = Between.of(matrix) + rounds.get((phase, kind), 0)
     work = sum(strategy.work(variable, plan, sample) for variable, strategy in placed) + sum(
-        matrix.sum(axis=0) for (phase, kind), matrix in rounds.items()  # gradients, which the receiver adds up
+        sent.received() / steps for (phase, kind), sent in rounds.items()  # gradients, which the receiver adds up
         if phase in ("aggregate", "push", "allgather") and kind in ("rows", "dense"))
     times = max(strategy.message_rounds(variable, plan.ranks) for variable, strategy in placed)
-    messages = {name: (times if name[1] == "rows" else 1) * ((matrix > 0).sum(axis=0) + (matrix > 0).sum(axis=1))
-                for name, matrix in rounds.items()}
-    return Traffic({name: by_machine(matrix, machine_numbers(plan)) for name, matrix in rounds.items()},
-                   {name: float(matrix.max()) for name, matrix in rounds.items()}, messages, work)
-
-
-def by_machine(matrix, machine: np.ndarray) -> np.ndarray:
-    """Return (3, M) bytes that leave each machine's card, enter it, and go between its ranks. Local.
-
-    matrix[i, j]: bytes that rank i sends to rank j.  machine: (N,), the machine of each rank.
-    """
-    crosses = machine[:, None] != machine
-    over, inside = np.where(crosses, matrix, 0), np.where(crosses, 0, matrix)
-    return np.array([np.bincount(machine, sent, machine.max() + 1)
-                     for sent in (over.sum(axis=1), over.sum(axis=0), inside.sum(axis=1))])
+    machine = machine_numbers(plan)
+    return Traffic({name: sent.by_machine(machine) / steps for name, sent in rounds.items()},
+                   {name: sent.largest() / steps for name, sent in rounds.items()},
+                   {name: (times if name[1] == "rows" else 1) * sent.messages() for name, sent in rounds.items()}, work)
 
 
 def speeds(network: Network) -> np.ndarray:
-    """Return (3, M): bytes/s for each entry of ``by_machine``'s result. Local."""
+    """Return (3, M): bytes/s for each entry of ``Between.by_machine``'s result. Local."""
     return np.array([network.bandwidth_out, network.bandwidth_in, network.memory_bandwidth])
 
 

@@ -106,7 +106,9 @@ class Strategy:
 
     @classmethod
     def bytes_between(cls, placed: list, plan, touched: Callable) -> dict:
-        """Return {(phase, variable, kind): (N, N) int64 bytes rank to rank} of variables exchanged together. Local.
+        """Return {(phase, variable, kind): bytes rank to rank} of variables exchanged together. Local.
+
+        Bytes are (N, N) int64 or, for thousands of ranks, a ``plan.between.Between``.
 
         placed: (variable, strategy) of each.  touched(variable): (pulled, pushed), see ``plan.cost.bytes_between``.
         """

@@ -7,7 +7,7 @@ The exact bytes of each table are compared, with the rows of the first sampled s
 if there is only one machine. The choice is written to the plan. It changes no bit of the result.
 """
 
-from refimpl.collectives.prove import prove
+from refimpl.plan.between import Between
 from refimpl.plan.cost import machine_numbers
 from refimpl.plan.make import AS_DENSE
 from refimpl.plan.plan import Plan
@@ -24,7 +24,7 @@ def with_whole(plan: Plan, variables, sample: Sample) -> tuple[Plan, dict[str, s
     in another order than the server.
     """
     chosen, reasons = {}, {}
-    if not sample.steps or not prove(plan.schedule()).canonical:
+    if not sample.steps or not plan.predicted()[1]:
         return plan, reasons
     for variable in plan.partitioned(variables):
         name, served = variable.name, plan.strategies[variable.name]
@@ -47,7 +47,6 @@ def describe_whole(reasons: dict[str, str]) -> str | None:
 def _sent(plan, variable, strategy, sample) -> int:
     """Return the bytes of a variable between machines, or ranks if there is one machine, in the first sampled step."""
     rows = sample.pulled(0, variable.name, plan.ranks), sample.pushed(0, variable.name, plan.ranks)
-    machine = machine_numbers(plan)
-    counted = machine[:, None] != machine if len(plan.on_machines) > 1 else True
-    matrices = strategy.bytes_between([(variable, strategy)], plan, lambda _: rows).values()
-    return sum(int((counted * sent).sum()) for sent in matrices)
+    sent = strategy.bytes_between([(variable, strategy)], plan, lambda _: rows).values()
+    ways = [Between.of(matrix).by_machine(machine_numbers(plan)).sum(axis=1) for matrix in sent]
+    return int(sum(out if len(plan.on_machines) > 1 else within for out, _, within in ways))

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import numpy as np
+
 from refimpl.gradients import Node, TreeSum, cover, leaves_of
 from refimpl.transport.machines import Machines
 
@@ -50,14 +52,24 @@ class Aggregators:
         """rank -> (its machine, its place there)."""
         return {rank: (m, place) for m, ranks in enumerate(self.machines) for place, rank in enumerate(ranks)}
 
+    @cached_property
+    def places(self):
+        """The place of each rank on its machine: (N,) int64."""
+        return np.array([self._where[rank][1] for rank in range(len(self._where))])
+
+    @cached_property
+    def sizes(self):
+        """How many ranks each rank's machine has: (N,) int64."""
+        return np.array([len(self.machine(rank)) for rank in range(len(self._where))])
+
     def machine(self, rank: int) -> tuple[int, ...]:
         """Return the ranks of a rank's machine. Local."""
         return self.machines[self._where[rank][0]]
 
-    def aggregator(self, rank: int, owner: int) -> int:
-        """Return the aggregator for an owner on ``rank``'s machine. Local."""
-        ranks = self.machine(rank)
-        return ranks[self._where[owner][1] % len(ranks)]
+    def aggregator(self, rank, owner):
+        """Return the aggregator for an owner on ``rank``'s machine; for arrays of both, of each pair. Local."""
+        members = np.concatenate(self.machines)
+        return members[np.argsort(members)[rank] - self.places[rank] + self.places[owner] % self.sizes[rank]]
 
     def owners_of(self, rank: int) -> list[int]:
         """Return the owners, rising, for which a rank is the aggregator on its machine; it is one of them. Local."""

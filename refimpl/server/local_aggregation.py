@@ -25,7 +25,7 @@ class LocalAggregation:
         self.machine = aggregators.machine(me)
         self.peers = [rank for rank in self.machine if rank != me]
         self.nodes = {rank: cover(leaves_of(rank, self.comm.size, leaves)) for rank in self.machine}
-        self.aggregator = np.array([aggregators.aggregator(me, owner) for owner in range(self.comm.size)])
+        self.aggregator = aggregators.aggregator(me, np.arange(self.comm.size))
         self.through = {name: set(self.aggregator[list(parts.owners)].tolist())
                         for name, parts in server.partitionings.items()}
 

@@ -64,6 +64,13 @@ class Partitioning:
             return range(partition, self.rows, self.partitions)
         return range(partition * self.rows // self.partitions, (partition + 1) * self.rows // self.partitions)
 
+    @property
+    def sizes(self):
+        """The number of rows of each partition: (P,) int64."""
+        if self.scheme == "interleaved":
+            return (self.rows - np.arange(self.partitions) + self.partitions - 1) // self.partitions
+        return np.diff(self._starts)
+
     def partitions_of(self, rank: int) -> list[int]:
         """Return the partitions that a rank owns, in the order of its table."""
         return [p for p, owner in enumerate(self.owners) if owner == rank]

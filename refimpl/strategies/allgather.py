@@ -12,6 +12,7 @@ import numpy as np
 
 from kernels import RowGradient, array_module, take_rows
 from refimpl.gradients import RowTree, cover, fold, leaves_of
+from refimpl.plan.between import Between
 from refimpl.plan.cost import INDEX
 from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.strategy import Strategy
@@ -31,14 +32,15 @@ class GatheredRows(Strategy):
     @classmethod
     def bytes_between(cls, placed, plan, touched):
         """(8 + d s) k_r from rank r to each other one, for its k_r gradient rows; and 8 for the length of each node."""
-        found, others = {}, 1 - np.eye(plan.ranks, dtype=np.int64)
+        found = {}
         most = max(len(cover(leaves_of(r, plan.ranks, plan.microbatches))) for r in range(plan.ranks))
         for variable, strategy in placed:
             _, pushed = touched(variable)
-            rows = np.array([sum(map(len, per_node)) for per_node in pushed])[:, None] * others
+            rows = Between.to_all(np.array([sum(map(len, per_node)) for per_node in pushed]))
             found["allgather", variable.name, "indices"] = INDEX * rows
             found["allgather", variable.name, "rows"] = row_bytes(variable, strategy.coding) * rows
-        return found | {("allgather", "", "control"): INDEX * most * len(placed) * others}
+        lengths = Between.to_all(np.full(plan.ranks, INDEX * most * len(placed)))
+        return found | {("allgather", "", "control"): lengths}
 
     def work(self, variable, plan, sample):
         touched = cut_lists(variable, sample.by_anyone[variable.name])

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from refimpl.collectives.running.allreduce import open_allreduce
+from refimpl.collectives.simulation.columns import columns_of
 from refimpl.gradients import Arena, Layout
 from refimpl.gradients.codecs import IDENTITY, codec_of
+from refimpl.plan.between import Between
 from refimpl.plan.codecs import scale_bytes
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient
@@ -33,24 +35,25 @@ class Allreduce(Strategy):
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
-        found = allreduce_bytes(cls.arena([variable for variable, _ in placed], placed[0][1].coding), plan.schedule())
-        return found | scale_bytes(placed, plan.ranks)
+        arena = cls.arena([variable for variable, _ in placed], placed[0][1].coding)
+        return allreduce_bytes(arena, plan.predicted()[0]) | scale_bytes(placed, plan.ranks)
 
 
 def allreduce_bytes(layout: Layout, schedule) -> dict:
-    """Return {("allreduce", variable, "dense"): (N, N) bytes} of each array in the schedule's transfers. Local.
+    """Return {("allreduce", variable, "dense"): Between}, the bytes of each array in the schedule's transfers. Local.
 
     If every rank begins with one node of the tree, each rank sends 2 (N - 1) / N of the arena.
     """
     bounds, itemsize = schedule.bounds(layout.size), np.dtype(layout.dtype).itemsize
-    total: dict = defaultdict(lambda: np.zeros((schedule.ranks, schedule.ranks), np.int64))
+    total: dict = defaultdict(list)
     found: dict = {}
-    for t in (t for step in schedule.rounds for t in step.transfers):
-        if (t.start, t.stop) not in found:
-            found[t.start, t.stop] = layout.overlaps(bounds[t.start], bounds[t.stop])
-        for name, elements in found[t.start, t.stop].items():
-            total["allreduce", name, "dense"][t.source, t.destination] += elements * itemsize
-    return dict(total)
+    for transfers in (zip(*(column.tolist() for column in step[:4])) for step in columns_of(schedule).rounds):
+        for source, destination, start, stop in transfers:
+            if (start, stop) not in found:
+                found[start, stop] = layout.overlaps(bounds[start], bounds[stop])
+            for name, elements in found[start, stop].items():
+                total["allreduce", name, "dense"].append((source, destination, elements * itemsize))
+    return {key: Between.listed(schedule.ranks, *np.array(sent).T) for key, sent in total.items()}
 
 
 class AllreduceExchange(DenseReplicas, of=Allreduce):

@@ -53,7 +53,7 @@ class Columns(Strategy):
             parts = Layout.of([part_of(v, mesh, member) for v, _ in placed]).encoded(placed[0][1].coding)
             for key, of_holders in allreduce_bytes(parts, schedule_of(plan)).items():
                 found.setdefault(key, np.zeros((plan.ranks, plan.ranks), np.int64))
-                found[key][member::mesh.model, member::mesh.model] = of_holders
+                found[key][member::mesh.model, member::mesh.model] = np.asarray(of_holders)
         return found
 
 

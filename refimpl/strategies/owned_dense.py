@@ -76,17 +76,16 @@ class OwnedDense(Strategy):
         """The bytes of a piece to its owner, for each node of each client, and from it to each client."""
         owned, codec, found = {}, placed[0][1].coding, scale_bytes(placed, plan.ranks)
         for piece in cls.pieces(placed, plan.ranks):
-            whole = owned.setdefault(piece.variable.name, np.zeros((plan.ranks, plan.ranks), np.int64))
-            whole[:, piece.owner] += piece.size
-        of_rank, of_client = nodes_pushed(plan)
+            owned.setdefault(piece.variable.name, np.zeros(plan.ranks, np.int64))[piece.owner] += piece.size
+        (of_rank, of_client), one = nodes_pushed(plan), np.ones(plan.ranks, np.int64)
         dtypes = {variable.name: variable.dtype for variable, _ in placed}
         for name, elements in owned.items():
             kinds = dtypes[name], codec.dtype_of(dtypes[name])
             whole, sent = (elements * np.dtype(dtype).itemsize for dtype in kinds)
-            found |= {("pull", name, "dense"): across(plan, whole).T,
-                      ("scatter", name, "dense"): inside(plan, whole).T,
-                      ("aggregate", name, "dense"): inside(plan, of_rank[:, None] * sent),
-                      ("push", name, "dense"): across(plan, of_client[:, None] * sent)}
+            found |= {("pull", name, "dense"): across(plan, one, whole).T,
+                      ("scatter", name, "dense"): inside(plan, one, whole).T,
+                      ("aggregate", name, "dense"): inside(plan, of_rank, sent),
+                      ("push", name, "dense"): across(plan, of_client, sent)}
         return found
 
 

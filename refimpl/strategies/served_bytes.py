@@ -1,6 +1,4 @@
-"""The exact bytes between ranks, owners and aggregators, as matrices, for strategies that keep values at owners.
-
-    B[i, j]: bytes that rank i sends rank j.     counts[r, o]: rows (or bytes) that rank r has for owner o
+"""The exact bytes between ranks, owners and aggregators, for strategies that keep values at owners.
 
 A client of the server (``refimpl.server.clients``) is a rank, or with local aggregation the aggregator of a machine.
 Then rows go from ranks to aggregators ("inside"), and their union from aggregators to owners ("across").
@@ -10,50 +8,50 @@ import numpy as np
 
 from kernels import unique_ids
 from refimpl.gradients import cover, leaves_of
+from refimpl.plan.between import Between, Product
 from refimpl.plan.cost import INDEX
 from refimpl.plan.sample import union
 from refimpl.server.partition import row_bytes
 
 
-def across(plan, counts):
-    """Return the counts from clients to owners. counts[r, o]: from rank r, or its machine, to owner o. Local."""
-    deals = np.zeros_like(counts)
-    for rank, owners in enumerate(plan.clients().owners):
-        deals[rank, list(owners)] = 1
-    return counts * deals
+def across(plan, out, into) -> Between:
+    """Return out[r] into[o] bytes from each client r to each owner o for which it is the client. Local.
 
-
-def inside(plan, counts):
-    """Return the counts from ranks to the aggregators of their machine. counts[r, o]: of rank r, for owner o. Local."""
-    found, aggregators = np.zeros_like(counts), plan.aggregators()
-    if aggregators is not None:
-        for rank in range(plan.ranks):
-            members = list(aggregators.machine(rank))
-            found[members, rank] = counts[np.ix_(members, aggregators.owners_of(rank))].sum(axis=1)
-    np.fill_diagonal(found, 0)
-    return found
-
-
-def lists(way, plan, parts):
-    """Return L[i, j] = 1 if rank i sends rank j a list of a variable's rows, by ``inside`` or ``across``. Local.
-
-    j is an owner of rows of the variable, or the aggregator for an owner.
+    out, into: (N,) int64.
     """
-    owning = np.zeros((plan.ranks, plan.ranks), np.int64)
-    owning[:, list(parts.owners)] = 1
-    return np.minimum(way(plan, owning), 1)
+    aggregators, nought = plan.aggregators(), np.zeros_like(out)
+    if aggregators is None:
+        return Between(products=(Product(out, into, nought, nought),))
+    return Between(products=tuple(Product(np.where(aggregators.sizes == size, out, 0), into, aggregators.places,
+                                          aggregators.places % size) for size in np.unique(aggregators.sizes)))
 
 
-def groups(plan) -> list[tuple[int, ...]]:
-    """Return for each rank the ranks whose pulls and pushes are merged with its own. Local."""
+def inside(plan, out, into, once: bool = False) -> Between:
+    """Return out[r] into[o] bytes from each rank r to the aggregator for each owner o on its machine. Local.
+
+    out, into: (N,) int64.  once: into counts as 1 for all owners of an aggregator together, 0 if it is 0 for each.
+    """
+    aggregators, found = plan.aggregators(), [np.zeros((3, 0), np.int64)]
+    for ranks in map(np.array, () if aggregators is None else aggregators.machines):
+        load = np.bincount(aggregators.places % ranks.size, into).astype(np.int64)
+        nbytes = np.outer(out[ranks], load > 0 if once else load)
+        found.append(np.array([ranks.repeat(ranks.size), np.tile(ranks, ranks.size), nbytes.ravel()]))
+    return Between.listed(plan.ranks, *np.concatenate(found, axis=1))
+
+
+def groups(plan) -> tuple[tuple[int, ...], ...]:
+    """Return the ranks whose pulls and pushes are merged: those of each machine, or each rank alone. Local."""
     aggregators = plan.aggregators()
-    return [aggregators.machine(r) if aggregators is not None else (r,) for r in range(plan.ranks)]
+    return aggregators.machines if aggregators is not None else tuple((rank,) for rank in range(plan.ranks))
 
 
 def nodes_pushed(plan):
     """Return (nodes of each rank, nodes of each client): (N,) int64 each. Local."""
-    own = [len(cover(leaves_of(r, plan.ranks, plan.microbatches))) for r in range(plan.ranks)]
-    return np.array(own), np.array([len(nodes) for nodes in plan.clients().nodes])
+    own = np.array([len(cover(leaves_of(r, plan.ranks, plan.microbatches))) for r in range(plan.ranks)])
+    of_client, aggregators = own.copy(), plan.aggregators()
+    for ranks in groups(plan) if aggregators is not None else ():
+        of_client[list(ranks)] = len(aggregators.joined(ranks[0], plan.microbatches))
+    return own, of_client
 
 
 def pull_rows(variable, parts, plan, pulled) -> dict:
@@ -61,13 +59,13 @@ def pull_rows(variable, parts, plan, pulled) -> dict:
 
     d columns of s bytes.  pulled[r]: (k,) rows that rank r needs.
     """
-    name, width, length = variable.name, row_bytes(variable), INDEX * plan.pull_rounds
-    own = _by_owner(parts, pulled)
-    united = _by_owner(parts, [union([pulled[r] for r in members]) for members in groups(plan)])
-    to_aggregators, to_owners = inside(plan, own), across(plan, united)
-    return {("gather", "", "control"): length * lists(inside, plan, parts),
+    name, width, length = variable.name, row_bytes(variable), np.full(plan.ranks, INDEX * plan.pull_rounds)
+    to_aggregators = _rows_inside(plan, parts, range(plan.ranks), pulled)
+    to_owners = _rows_across(plan, parts, [ranks[0] for ranks in groups(plan)],
+                             [union([pulled[r] for r in ranks]) for ranks in groups(plan)])
+    return {("gather", "", "control"): inside(plan, length, _owning(plan, parts), once=True),
             ("gather", name, "indices"): INDEX * to_aggregators,
-            ("pull", "", "control"): length * lists(across, plan, parts),
+            ("pull", "", "control"): across(plan, length, _owning(plan, parts)),
             ("pull", name, "indices"): INDEX * to_owners, ("pull", name, "rows"): width * to_owners.T,
             ("scatter", name, "rows"): width * to_aggregators.T}
 
@@ -78,27 +76,52 @@ def push_rows(variable, parts, plan, pushed, codec) -> dict:
     d columns of s bytes, as the codec encodes them.  pushed[r]: for each node of rank r, the (k,) rows that its
     gradient touches.
     """
-    name, width = variable.name, row_bytes(variable, codec)
-    own = np.array([_by_owner(parts, per_node).sum(axis=0) for per_node in pushed])
-    united = np.array([_by_owner(parts, _joined(plan, rank, pushed)).sum(axis=0) for rank in range(plan.ranks)])
-    of_rank, of_client = nodes_pushed(plan)
-    to_aggregators, to_owners = inside(plan, own), across(plan, united)
-    return {("aggregate", "", "control"): INDEX * of_rank[:, None] * lists(inside, plan, parts),
+    name, width, (of_rank, of_client) = variable.name, row_bytes(variable, codec), nodes_pushed(plan)
+    to_aggregators = _rows_inside(plan, parts, np.arange(plan.ranks).repeat(list(map(len, pushed))),
+                                  [ids for nodes in pushed for ids in nodes])
+    joined = [(ranks[0], ids) for ranks in groups(plan) for ids in _joined(plan, ranks, pushed)]
+    to_owners = _rows_across(plan, parts, [first for first, _ in joined], [ids for _, ids in joined])
+    return {("aggregate", "", "control"): inside(plan, INDEX * of_rank, _owning(plan, parts), once=True),
             ("aggregate", name, "indices"): INDEX * to_aggregators, ("aggregate", name, "rows"): width * to_aggregators,
-            ("push", "", "control"): INDEX * of_client[:, None] * lists(across, plan, parts),
+            ("push", "", "control"): across(plan, INDEX * of_client, _owning(plan, parts)),
             ("push", name, "indices"): INDEX * to_owners, ("push", name, "rows"): width * to_owners}
 
 
-def _joined(plan, rank, pushed):
-    """Return the rows of each node that a client pushes."""
+def _owning(plan, parts):
+    """Return 1 for each rank that owns rows, 0 for others: (N,) int64."""
+    return np.minimum(np.bincount(parts.owners, minlength=plan.ranks), 1)
+
+
+def _rows_inside(plan, parts, ranks, id_lists) -> Between:
+    """Return the rows that ranks send the aggregators of their machine. ranks: of each list of rows."""
+    if plan.aggregators() is None:
+        ranks, id_lists = [], []
+    ranks, owners = _ranks_and_owners(parts, ranks, id_lists)
+    return Between.listed(plan.ranks, ranks, _clients(plan, ranks, owners), np.ones_like(ranks))
+
+
+def _rows_across(plan, parts, ranks, id_lists) -> Between:
+    """Return the rows that clients have for owners. ranks: one of the machine that has each list of rows."""
+    ranks, owners = _ranks_and_owners(parts, ranks, id_lists)
+    return Between.listed(plan.ranks, _clients(plan, ranks, owners), owners, np.ones_like(ranks))
+
+
+def _ranks_and_owners(parts, ranks, id_lists):
+    """Return the rank and the owner of each row in lists: (k,) int64 each. ranks: of each list."""
+    ids = np.concatenate([np.empty(0, np.int64), *id_lists])
+    return np.repeat(np.array(ranks, np.int64), list(map(len, id_lists))), parts.owners_of(ids)
+
+
+def _clients(plan, ranks, owners):
+    """Return the ranks that deal with these owners for these ranks: (k,) int64. ranks, owners: (k,) int64."""
     aggregators = plan.aggregators()
-    if aggregators is None:
-        return pushed[rank]
-    nodes = [ids for peer in aggregators.machine(rank) for ids in pushed[peer]]
+    return ranks if aggregators is None else aggregators.aggregator(ranks, owners)
+
+
+def _joined(plan, ranks, pushed):
+    """Return the rows of each node that the client of these ranks pushes."""
+    if plan.aggregators() is None:
+        return pushed[ranks[0]]
+    nodes = [ids for peer in ranks for ids in pushed[peer]]
     return [unique_ids(np.concatenate([nodes[i] for i in some]))
-            for _, some in aggregators.joined(rank, plan.microbatches)]
-
-
-def _by_owner(parts, id_lists):
-    """(lists, N) int64: the rows of each list by owner."""
-    return np.array([parts.counts(ids) for ids in id_lists], np.int64).reshape(-1, parts.ranks)
+            for _, some in plan.aggregators().joined(ranks[0], plan.microbatches)]

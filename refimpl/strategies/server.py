@@ -5,6 +5,7 @@
 The server itself: ``refimpl.server.rows``, and ``local_aggregation`` around it; in plain: ``refimpl.plain.server``.
 """
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,8 +41,8 @@ class ServedRows(Strategy):
     @classmethod
     def place(cls, variable, load, partitions, scheme):
         parts = Partitioning.dealt(variable.shape[0], partitions, load, scheme)
-        for partition, owner in enumerate(parts.owners):
-            load[owner] += row_bytes(variable) * len(parts.rows_of_partition(partition))
+        for owner, rows in zip(parts.owners, parts.sizes.tolist()):
+            load[owner] += row_bytes(variable) * rows
         return cls(parts.owners, scheme)
 
     def with_owners(self, owners, scheme: str | None = None) -> "ServedRows":
@@ -60,9 +61,11 @@ class ServedRows(Strategy):
         self.partitioning(variable, ranks)  # refuses an unknown scheme
 
     def loads(self, variable, ranks, popularity=None):
-        rows = map(self.partitioning(variable, ranks).rows_of_partition, range(len(self.owners)))
-        counts = [len(r) if popularity is None else popularity[r.start:r.stop:r.step].sum() for r in rows]
-        return np.array(counts, np.float64) * row_bytes(variable)
+        parts = self.partitioning(variable, ranks)
+        if popularity is None:
+            return parts.sizes * float(row_bytes(variable))
+        rows = map(parts.rows_of_partition, range(parts.partitions))
+        return np.array([popularity[r.start:r.stop:r.step].sum() for r in rows], np.float64) * row_bytes(variable)
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
@@ -75,7 +78,7 @@ class ServedRows(Strategy):
         return found
 
     def message_rounds(self, variable, ranks):
-        most = max(self.owners.count(owner) for owner in set(self.owners))
+        most = max(Counter(self.owners).values())
         return -(-most // partitions_a_round(self.partitioning(variable, ranks), row_bytes(variable)))
 
     def work(self, variable, plan, sample):

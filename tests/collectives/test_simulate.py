@@ -13,7 +13,7 @@ from refimpl.collectives.choose import _schedule
 from refimpl.collectives.links import named_links
 from refimpl.collectives.running.segments import LANES
 from refimpl.collectives.simulation.bursts import fair_rates
-from refimpl.collectives.simulation.columns import columns, round_columns
+from refimpl.collectives.simulation.columns import AT_SCALE, columns, round_columns, to_predict
 from refimpl.collectives.simulation.network import Network, load_network
 from refimpl.collectives.simulation.places import GraphNetwork, ways_of
 from refimpl.collectives.simulation.simulate import SIMULATED, seconds_of, simulate
@@ -154,6 +154,27 @@ def test_fair_rates_are_those_of_the_definition():
             rates = fair_rates(np.stack((first, second)), capacity)
             # rounding: shares are differences of sums of up to 200 rates
             np.testing.assert_allclose(rates, plain_fair_rates(first.tolist(), second.tolist(), capacity), rtol=1e-9)
+
+
+@pytest.mark.parametrize("ranks, leaves", [(8, 8), (16, 32)])
+def test_algorithms_at_scale_are_canonical_and_predicted_as_what_is_proved(ranks, leaves, monkeypatch):
+    for name in (*AT_SCALE, "ring"):
+        machines = in_blocks(ranks, 4) if name == "hierarchical" else None
+        proved, canonical = to_predict(name, ranks, leaves, machines)
+        monkeypatch.setattr("refimpl.collectives.simulation.columns.PROVED", 4)
+        found, same = to_predict(name, ranks, leaves, machines)
+        assert same == canonical == (name in AT_SCALE) and not isinstance(found, Schedule)
+        network = Network(in_blocks(ranks, 4), 5e-5, 25e6, 25e6)
+        assert simulate(found, network, 1000, 4, 3).seconds == simulate(proved, network, 1000, 4, 3).seconds
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("name, ranks, leaves, words", [
+    ("rabenseifner", 512, 512, "beyond 256 ranks only ring, direct"), ("direct", 512, 700, "1, 2, 4, ... microbatches"),
+    ("hierarchical", 512, 512, "equal machines"), ("direct", 16384, 16384, "which is enough for 912 ranks")])
+def test_what_is_not_predicted_at_scale_says_why(name, ranks, leaves, words):
+    with pytest.raises(ValueError, match=words):
+        to_predict(name, ranks, leaves, ((0, 1, 2), tuple(range(3, ranks))) if name == "hierarchical" else None)
 
 
 def flat(step):

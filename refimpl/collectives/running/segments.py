@@ -7,7 +7,6 @@ Every element keeps its chunk, and so its owner, its order of addition and its b
 ``Schedule.elements_sent`` says.
 """
 
-from itertools import pairwise
 from typing import NamedTuple
 
 from refimpl.collectives.schedule import Schedule
@@ -55,8 +54,7 @@ def segments_of(schedule: Schedule, elements: int, itemsize: int, machines: int 
     """
     if machines == 1:
         return 1
-    bounds = schedule.bounds(elements)
-    longest = max(stop - start for start, stop in pairwise(bounds))
+    longest = -(-elements // schedule.chunks)
     return max(1, longest * itemsize * max(1, schedule.ranks - 1) // SEGMENT_BYTES)
 
 

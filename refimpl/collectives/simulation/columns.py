@@ -12,10 +12,18 @@ import numpy as np
 
 from refimpl.collectives.algorithms.halves import collect, one_node_each
 from refimpl.collectives.choose import ALGORITHMS, make_schedule
+from refimpl.collectives.effort import COLUMNS, GLANCE, of_simulation, require
+from refimpl.collectives.prove import prove
 from refimpl.collectives.running.segments import LANES, lanes_of
 from refimpl.collectives.schedule import Round, Schedule
 from refimpl.transport.machines import in_blocks
 
+PROVED = 256
+"""The most ranks for which predictions make and prove a schedule; for more they take columns, in MOST segments."""
+MOST = 6
+_ALONE = 5  # a segment under way beside others takes as long to simulate as so many alone
+AT_SCALE = ("halving-doubling", "direct", "hierarchical")
+"""Algorithms among which predictions choose for more ranks: those in reproducible order that have columns."""
 _NOTHING = np.zeros(0, np.int32)
 
 
@@ -36,9 +44,19 @@ class RoundColumns(NamedTuple):
     times: np.ndarray = _NOTHING
 
 
+class _Rounds:
+    """Rounds that are made again whenever they are read."""
+
+    def __init__(self, make, *given):
+        self.make, self.given = make, given
+
+    def __iter__(self):
+        return iter(self.make(*self.given))
+
+
 @dataclass(frozen=True)
 class ColumnSchedule:
-    """A schedule whose rounds can be read once, one after the other: like ``Schedule``, but not stored in memory.
+    """A schedule whose rounds are read one after the other: like ``Schedule``, but not stored in memory.
 
     lanes: segments under way at once.
     """
@@ -49,11 +67,39 @@ class ColumnSchedule:
     rounds: Iterable[RoundColumns]
     lanes: int = LANES
 
+    def bounds(self, elements: int):
+        """Return where the chunks of a vector begin, and its end, as ``Schedule.bounds``: (chunks + 1,) int64."""
+        return np.arange(self.chunks + 1, dtype=np.int64) * elements // self.chunks
 
-def columns_of(schedule: Schedule) -> ColumnSchedule:
-    """Return the columns of a schedule's rounds. Local."""
-    return ColumnSchedule(schedule.name, schedule.ranks, schedule.chunks, map(round_columns, schedule.rounds),
+
+def columns_of(schedule: Schedule | ColumnSchedule) -> ColumnSchedule:
+    """Return the columns of a schedule's rounds, or those that are given. Local."""
+    if isinstance(schedule, ColumnSchedule):
+        return schedule
+    return ColumnSchedule(schedule.name, schedule.ranks, schedule.chunks, _Rounds(map, round_columns, schedule.rounds),
                           lanes_of(schedule))
+
+
+def to_predict(algorithm: str, ranks: int, leaves: int, machines=None) -> tuple[Schedule | ColumnSchedule, bool]:
+    """Return (what ``make_schedule`` returns, whether it is canonical); beyond PROVED ranks columns, not proved. Local.
+
+    A training proves its schedule before it runs, on any number of ranks. Raises ValueError as ``make_schedule`` does,
+    and beyond PROVED ranks if an algorithm has no columns, is not done at a glance, or V / N is no power of two.
+    """
+    if ranks <= PROVED:
+        schedule = make_schedule(algorithm, ranks, leaves, machines=machines)
+        return schedule, prove(schedule).canonical
+    if algorithm == "auto":
+        algorithm = "direct" if ranks & ranks - 1 else "halving-doubling"
+    each, rest = divmod(leaves, ranks)
+    uneven = rest or each & each - 1 or algorithm == "hierarchical" and not _one_node_each(machines, ranks)
+    if algorithm not in COLUMNS or uneven:
+        raise ValueError(f"{algorithm} on {ranks} ranks with {leaves} microbatches: beyond {PROVED} ranks only "
+                         f"{', '.join(COLUMNS)} are predicted, for 1, 2, 4, ... microbatches a rank and equal machines "
+                         "of 1, 2, 4, ... ranks")
+    require(f"to predict {algorithm}", ranks, lambda fewer: of_simulation(
+        algorithm, fewer, len(machines[0]) if machines else 1, _ALONE * MOST), GLANCE)
+    return columns(algorithm, ranks, machines), algorithm in AT_SCALE
 
 
 def round_columns(step: Round) -> RoundColumns:
@@ -70,18 +116,18 @@ def columns(name: str, ranks: int, machines=None) -> ColumnSchedule:
     not exist or does not work with these numbers.
     """
     if name == "ring":
-        return ColumnSchedule(name, ranks, ranks, _ring(ranks))
+        return ColumnSchedule(name, ranks, ranks, _Rounds(_ring, ranks))
     if name == "direct":
-        return ColumnSchedule(name, ranks, ranks, _direct(ranks))
+        return ColumnSchedule(name, ranks, ranks, _Rounds(_direct, ranks))
     if name == "halving-doubling" and ranks & (ranks - 1) == 0:
-        return ColumnSchedule(name, ranks, ranks, _halving_doubling(ranks))
+        return ColumnSchedule(name, ranks, ranks, _Rounds(_halving_doubling, ranks))
     if name == "hierarchical" and _one_node_each(machines, ranks):
-        return ColumnSchedule(name, ranks, ranks, _hierarchical(machines))
+        return ColumnSchedule(name, ranks, ranks, _Rounds(_hierarchical, machines))
     if name not in ALGORITHMS:
         return columns_of(make_schedule(name, ranks, ranks, machines=machines))
     topology = {} if name != "hierarchical" else {"machines": machines}
     rounds, owners = collect(ALGORITHMS[name](one_node_each(ranks), **topology))
-    return ColumnSchedule(name, ranks, len(owners), map(round_columns, rounds))
+    return ColumnSchedule(name, ranks, len(owners), _Rounds(map, round_columns, rounds))
 
 
 def _one_node_each(machines, ranks) -> bool:

@@ -52,13 +52,12 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network | GraphNetwor
     segments: the number of pieces of a chunk (see ``segments_of``); with 1, rounds do not overlap.
     Raises ValueError if the network has other ranks.
     """
-    table = columns_of(schedule) if isinstance(schedule, Schedule) else schedule
+    table = columns_of(schedule)
     if table.ranks != network.ranks:
         raise ValueError(f"simulate: {table.name} is for {table.ranks} ranks, the network has {network.ranks}")
     if segments < 1 or elements < 0:
         raise ValueError(f"simulate: {segments} segments, {elements} elements; needed: at least 1, at least 0")
-    bounds = np.arange(table.chunks + 1, dtype=np.int64) * elements // table.chunks
-    places, finished = network.places(), np.zeros(network.ranks)
+    bounds, places, finished = table.bounds(elements), network.places(), np.zeros(network.ranks)
     rounds = table.rounds if segments == 1 else list(table.rounds)
     busy_until = np.zeros(network.ranks)
     lanes = [Lane(_steps(rounds, places, bounds, itemsize, range(lane, segments, table.lanes), segments),
@@ -70,7 +69,7 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network | GraphNetwor
                       busiest, float(busy[busiest] / seconds) if seconds else 0.0)
 
 
-def seconds_of(schedule: Schedule, network: Network | GraphNetwork, elements: int, itemsize: int,
+def seconds_of(schedule: Schedule | ColumnSchedule, network: Network | GraphNetwork, elements: int, itemsize: int,
                segments: int) -> float:
     """Return ``simulate``'s seconds. Beyond SIMULATED segments they are extrapolated from FEW and MANY. Local.
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from refimpl.plain.consistencies import consistency
+from refimpl.plan.between import Between
 from refimpl.plan.cost import machine_numbers
 from refimpl.plan.plan import SYNCHRONOUS, Plan
-from refimpl.plan.predict import Predictor, by_machine, speeds
+from refimpl.plan.predict import Predictor, speeds
 from refimpl.plan.without_barriers.clock import Clock, Foreseen, TimedTransfer
 from refimpl.plan.without_barriers.cost import check_served, messages_of_worker_step
 
@@ -130,10 +131,11 @@ def _messages(plan, predictor, sampled, worker):
         rows = {name: each[worker] for name, each in needs.items()}
         messages = messages_of_worker_step(plan, predictor.variables, worker, rows, rows)
         ways += sum(map(np.array, messages.values())) / len(sampled)
-    there, back = np.zeros((2, plan.ranks, plan.ranks))
-    there[worker], back[:, worker] = ways
+    owners, mine = np.arange(plan.ranks), np.full(plan.ranks, worker)
+    there, back = (Between.listed(plan.ranks, *ends, nbytes)
+                   for ends, nbytes in zip(((mine, owners), (owners, mine)), ways))
     others = plan.ranks - 1
     latency = (network.latency if len(network.machines) > 1 else network.latency_within) if others else 0.0
-    return *(TimedTransfer((by_machine(matrix, machine_numbers(plan)) / speeds(network)).ravel(),
+    return *(TimedTransfer((sent.by_machine(machine_numbers(plan)) / speeds(network)).ravel(),
                            latency + network.overhead * many)
-             for matrix, many in ((there, 2 * others), (back, others))), ways.sum()
+             for sent, many in ((there, 2 * others), (back, others))), ways.sum()

@@ -15,6 +15,7 @@ import numpy as np
 
 from kernels.random import key_of
 from refimpl.gradients import MessageTree, Node, TreeSum, leaves_of
+from refimpl.plan.between import Between
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient
 from refimpl.strategies.exchange import EncodedReplicas, in_stages
@@ -31,10 +32,9 @@ class GatheredMessages(Strategy):
     @classmethod
     def bytes_between(cls, placed, plan, touched):
         """The bytes of the messages of a rank's microbatches, to each other rank."""
-        others = 1 - np.eye(plan.ranks, dtype=np.int64)
-        count = np.array([len(leaves_of(r, plan.ranks, plan.microbatches)) for r in range(plan.ranks)])[:, None]
-        return {("allgather", v.name, "dense"): strategy.coding.message_bytes(math.prod(v.shape)) * count * others
-                for v, strategy in placed}
+        count = np.array([len(leaves_of(r, plan.ranks, plan.microbatches)) for r in range(plan.ranks)])
+        return {("allgather", v.name, "dense"):
+                strategy.coding.message_bytes(math.prod(v.shape)) * Between.to_all(count) for v, strategy in placed}
 
     def work(self, variable, plan, sample):
         """The work of decoding V messages."""
