@@ -37,7 +37,7 @@ __all__ = ["EquinoxModel", "JaxModel", "JaxTrainer", "LinenModel", "Microbatch",
 
 
 def __getattr__(name):
-    """Import what needs flax or equinox when it is asked for. Local."""
+    """Import modules that need flax or equinox at their first use. Local."""
     if name not in WITH:
         raise AttributeError(f"refimpl.jax has no {name}; it has {', '.join(__all__)}")
     file, package = WITH[name]

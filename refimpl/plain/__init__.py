@@ -22,8 +22,8 @@ Read them in this order:
     checkpoint     a training resumes on any other number of ranks
     layerwise      large batches: LARS and LAMB
     search         the number of partitions into which a table on the server is cut
-    agreement      all ranks go on, or all stop with the same message; no rank waits for ever
-    survive        ranks die; the others go on without them and end with the same bits
+    agreement      all ranks continue, or all stop with the same message; no rank waits for ever
+    survive        ranks die; the others continue without them and end with the same bits
 
     groups         fully connected layers cut over groups of ranks: data and model parallelism together
     mesh_layers, mesh              a step of such layers, decision by decision

@@ -1,7 +1,7 @@
-"""All ranks go on, or all stop with the same message: an error on one rank stops all, and no rank waits for ever.
+"""All ranks continue, or all stop with the same message: an error on one rank stops all, and no rank waits for ever.
 
-Before each collective call every rank tells whether it can take part: the ranks compute the maximum of the lengths of
-their error messages. If it is 0, all go on. Otherwise they exchange the messages, and all raise the same error.
+Before each collective call the ranks compute the maximum of the lengths of their error messages. If it is 0, all ranks
+continue. Otherwise they exchange the messages, and all raise the same error.
 
 No rank waits in a blocking call. It tests again and again whether the others have arrived. After the time-out it asks
 every rank for a sign of life (a *roll call*). Ranks that are waiting, too, answer. Ranks that are stuck or gone do not,

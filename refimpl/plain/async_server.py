@@ -1,7 +1,7 @@
 """A parameter server without barriers: ranks send pulls and pushes as messages, and owners handle them as they arrive.
 
     worker -> owners   PULL: row numbers        owner -> worker   ANSWER: (over, values), when the consistency allows it
-    worker -> owners   PUSH: its gradients      there is no answer: the worker goes on with its next pull
+    worker -> owners   PUSH: its gradients      there is no answer: the worker continues with its next pull
 
 Every rank is a worker and an owner. The worker computes in a second thread, so that the owner can answer meanwhile.
 Otherwise all ranks would wait for the slowest one in each step, as with a barrier. Only the first thread uses MPI and

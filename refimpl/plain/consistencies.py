@@ -37,7 +37,7 @@ class Asynchronous:
 
 
 class Bounded(Asynchronous):
-    """Stale synchronous parallel: a worker goes on if its clock - the slowest clock <= S."""
+    """Stale synchronous parallel: a worker continues if its clock - the slowest clock <= S."""
 
     def answers(self, owner, worker):
         """Return whether the slowest worker is at most S steps behind this one."""

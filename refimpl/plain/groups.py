@@ -60,6 +60,7 @@ class Group:
         return self.ranks.exchange(np.split(x, self.size, axis=1), "out")
 
     def _split(self, like, matrix):
+        """Return the rows of the matrix as a list with the lengths of ``like``."""
         return np.split(matrix, np.cumsum([len(part) for part in like])[:-1])
 
 

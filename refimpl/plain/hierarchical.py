@@ -34,6 +34,7 @@ class Hierarchy:
         length, chunks, none = vectors.shape[1], self.size, np.empty(0, vectors.dtype)
         bounds = np.array([c * length // chunks for c in range(chunks + 1)])
         ends = bounds[::self.machines]  # of the parts: a part has a chunk for each machine
+        # step 1: this rank's part of the vectors of its machine's ranks
         arrived = self.within.exchange([vectors[:, lo:hi].ravel() for lo, hi in zip(ends, ends[1:])], "within")
         ranks = range(self.machine * self.each, (self.machine + 1) * self.each)
         every = nodes_by_rank(self.size, microbatches)
@@ -41,12 +42,13 @@ class Hierarchy:
         nodes_of = [cover(*microbatches_of(machine, self.machines, microbatches)) for machine in range(self.machines)]
         formed = [add_up(*node, parts, np.add) for node in nodes_of[self.machine]]
 
-        own = bounds[self.place * self.machines:][:self.machines + 1] - ends[self.place]  # of this part's chunks
+        # step 2: own: where the chunks of this part begin and end, one for each machine
+        own = bounds[self.place * self.machines:][:self.machines + 1] - ends[self.place]
         arrived = self.across.exchange([np.concatenate([none, *(part[lo:hi] for part in formed)])
                                         for lo, hi in zip(own, own[1:])], "across")
         chunk = add_up(0, microbatches, by_node(nodes_of, arrived), np.add)
         part = np.concatenate(self.across.gather(chunk, "across"))
-        return np.concatenate(self.within.gather(part, "within"))
+        return np.concatenate(self.within.gather(part, "within"))  # step 3
 
 
 def main(comm=MPI.COMM_WORLD, microbatches=8, length=12):

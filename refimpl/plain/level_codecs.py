@@ -8,8 +8,8 @@
 QSGD and TernGrad have no bias; the variance of QSGD is at most min(n/s², √n/s) ‖g‖². OneBit is biased, and so is
 TernGrad if it first clips g to some standard deviations. These two need feedback (``residuals``).
 
-The sum of two messages has other levels, so it cannot be sent in this form. Therefore each message travels as it is,
-the rank that adds decodes it first, and the sums in the tree are float32 vectors.
+The sum of two messages has other levels, so it cannot be sent in this form. Therefore the messages of all microbatches
+are sent. The rank that adds decodes them first, and the sums in the tree are float32 vectors.
 
     python -m refimpl.plain.level_codecs
 """

@@ -62,7 +62,7 @@ class Sums:
             return total if early else divided(*total)
 
     def leaf(self, ids, rows):
-        """Return the rows that one rank contributes. If an id comes twice, all its rows count, or only the last one."""
+        """Return the rows that one rank contributes. If an id occurs twice, both rows count, or only the last."""
         return Rows(ids, rows) if self.semantics.duplicates == "add" else last_of(ids, rows)
 
     def divisors(self, parts, ids):

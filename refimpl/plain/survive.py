@@ -1,14 +1,14 @@
-"""A rank dies, and the answer does not change: the others go on without it and end with the same bits.
+"""A rank dies, and the result does not change: the other ranks continue without it and end with the same bits.
 
     step       every rank does a step of the hybrid training. Then it sends its partner, the next rank, a copy of what
                it alone keeps: its rows with their optimizer arrays, and the state of its microbatches
-    agree      the living ranks agree whether everybody finished; only then does the step count
-    recover    otherwise the living form a smaller communicator, deal rows and microbatches anew, take the dead rank's
-               share from its partner, and do the step again
+    agree      the living ranks agree whether all have finished; only then does the step count
+    recover    otherwise the living ranks form a smaller communicator, and divide rows and microbatches again. They get
+               the dead rank's share from its partner, and repeat the step
 
 The microbatches are the same on any number of ranks, and their gradients are added up in the order of one tree. So the
-repeated step gives the bits that it would have given. This needs an MPI that goes on when a rank dies. Open MPI can do
-this (ULFM). --kill 2@5@0.1: rank 2 kills itself in step 5, after 0.1 s.
+repeated step gives the same bits as if no rank had died. MPI must continue when a rank dies, as Open MPI does with
+ULFM. --kill 2@5@0.1: rank 2 kills itself in step 5, after 0.1 s.
 
     mpirun -n 4 python -m refimpl.plain.hybrid lm --steps 10                                  # nobody dies
     mpirun --with-ft ulfm -n 4 python -m refimpl.plain.survive lm --steps 10 --kill 2@5@0.1   # 3 ranks, the same hash
@@ -76,7 +76,7 @@ def recover(begin, comm, names, before, backup):
         comm, done = comm.Shrink(), False
         try:
             names = comm.allgather(me)
-            if any({old[i - 1], old[i]}.isdisjoint(names) for i in range(len(old))):  # a rank, and its partner
+            if any({old[i - 1], old[i]}.isdisjoint(names) for i in range(len(old))):  # a rank and its partner died
                 print("A rank and its partner died together: their rows are lost.", flush=True)
                 agree(comm, True)
                 os._exit(1)  # When several ranks called Abort, the launcher did not end
@@ -85,14 +85,14 @@ def recover(begin, comm, names, before, backup):
             training = begin(comm)
             restore(training, dense, shares)
             new, done = back_up(training), True
-        except MPI.Exception:  # one more rank died: again, with those that are left
+        except MPI.Exception:  # another rank died: try again without it
             comm.Revoke()
         if agree(comm, done):
             return training, names, new
 
 
 def train(begin, comm, steps, deaths):
-    """Train, whoever dies; return the training. begin(comm): makes one.  deaths: (rank, step, seconds). Collective."""
+    """Train, even if ranks die; return the training. begin(comm): makes one.  deaths: (rank, step, seconds)."""
     training, names = begin(comm), comm.allgather(comm.rank)  # names[r]: the number that rank r had at the start
     backup, steps_done = back_up(training), 0
     while steps_done < steps:
@@ -104,7 +104,7 @@ def train(begin, comm, steps, deaths):
             training.step()
             new, done = back_up(training), True
         except MPI.Exception:  # a rank died, or another rank has noticed it and revoked the communicator
-            comm.Revoke()  # nobody goes on waiting for this rank
+            comm.Revoke()  # so that no rank waits for this one
         if agree(comm, done):
             backup, steps_done = new, steps_done + 1
         else:

@@ -14,7 +14,7 @@ class BoundStep(NamedTuple):
 
 
 class Pipeline:
-    """Lanes of steps. A lane does its steps one after the other; all lanes run at once. Local, except as told.
+    """Lanes of steps. A lane does its steps one after the other; all lanes run at once. The constructor is local.
 
     lanes: lists of segments' Steps, in order.  view(lane, piece) -> contiguous array.  what: its name in errors.
     first_lane: the first of the transport's lanes. Pipelines that are under way at the same time have different lanes.

@@ -2,8 +2,8 @@
 
 On a GPU they stay there until all work of the step is launched. Then the host waits once, for all of them:
 
-    microbatches' gradients, as they come ──▶ not finite? a flag each ──┐
-    sums, as they come ──▶ a flag each; squares of rows ──▶ 68 digits ──┼──▶ one transfer of 8-byte numbers
+    microbatches' gradients ──▶ not finite? a flag each ────────────────┐
+    sums ──▶ not finite? a flag each; squares of rows ──▶ 68 digits ────┼──▶ one transfer of 8-byte numbers
     losses ─────────────────────────────────────────────────────────────┘
 """
 

@@ -130,5 +130,5 @@ class Serving:
 
     @property
     def _is_last(self) -> bool:
-        """Whether the worker pulls only to hear that the training is over."""
+        """Whether the worker pulls only to be told that the training is over."""
         return self._knows_its_end and self.worker.clock >= self.worker.options.steps

@@ -5,10 +5,10 @@ that it pulled, so no lock is needed. A rank with nothing to do sleeps, the long
 
 A cut is a pause for an evaluation or a checkpoint. Rank 0 asks for it. Each worker finishes its computation, pushes,
 and begins nothing else. Then all ranks read letters until none is under way. After the cut, a worker still waits for
-the answers that it had not got before.
+the answers that it had not received before.
 
-The end: a worker that has finished tells rank 0, and its rank goes on serving. When all workers have finished, rank 0
-tells all ranks. By then every pull of a worker was answered and every push was applied, so nothing is under way.
+The end: a worker that has finished tells rank 0, and its rank continues to serve. When all workers have finished, rank
+0 tells all ranks. By then every pull of a worker was answered and every push was applied, so nothing is under way.
 """
 
 import contextvars
