@@ -13,10 +13,14 @@ so the job is aborted, after the failing ranks have printed their tracebacks.
 
 import os
 import re
+from pathlib import Path
 
 ONE_THREAD = ("OPENBLAS", "OMP", "MKL", "NUMBA")
 os.environ |= {f"{library}_NUM_THREADS": "1" for library in ONE_THREAD}  # read once, when NumPy or Numba is imported
 os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
+# JAX compiles for longer than it computes here: what it has compiled is kept for later processes, as Numba keeps it
+os.environ |= {"JAX_COMPILATION_CACHE_DIR": str(Path(__file__).parents[1] / "build" / "jax"),
+               "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 
 import gc  # noqa: E402
 import importlib  # noqa: E402
@@ -25,7 +29,6 @@ import sys  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
-from pathlib import Path  # noqa: E402
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402

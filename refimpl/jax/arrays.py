@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from kernels import is_numpy
 from models.frameworks.trees import mapped
@@ -43,11 +44,24 @@ class Microbatch(NamedTuple):
 
 @cache
 def one_thread():
-    """Raise ValueError unless XLA computes with one thread, which is found from how it cuts a large array. Local."""
+    """Raise ValueError unless XLA computes with one thread, which is found from how it cuts a large array. Local.
+
+    JAX's cache of compiled programs does not know for how many threads they were cut. Here they get a folder of their
+    own in it.
+    """
+    folder = jax.config.jax_compilation_cache_dir
+    _keep_programs_in(None)  # the array may have been cut by another process
     large = jax.jit(jax.numpy.tanh).lower(jax.ShapeDtypeStruct((4096, 1024), "float32"))
-    if "outer_dimension_partitions" in large.compile().as_text():
+    several = "outer_dimension_partitions" in large.compile().as_text()
+    _keep_programs_in(f"{folder}/one-thread" if folder and not several else folder)
+    if several:
         raise ValueError("JAX has begun to compute with several threads, and their number would change the bits: "
                          "import refimpl.jax before JAX computes anything, or set PJRT_NPROC=1")
+
+
+def _keep_programs_in(folder: str | None):
+    jax.config.update("jax_compilation_cache_dir", folder)
+    reset_cache()
 
 
 def to_jax(tree):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernels.random import key_of
+from models import Batch
 from models.data import Examples
 from refimpl.jax import Microbatch
 
@@ -26,7 +27,7 @@ def cast(tree, dtype):
 
 @cache
 def linen():
-    """Return (network, loss) of flax's linen."""
+    """Return (network, loss, the function of its first values) of flax's linen."""
     import flax.linen as nn
 
     class Net(nn.Module):
@@ -44,20 +45,20 @@ def linen():
                                  rngs=batch.rngs("dropout"))
         return ((out - batch.targets) ** 2).sum(), updates
 
-    return net, loss
+    inputs = data_of().microbatch(0, 0).inputs
+    return net, loss, jax.jit(lambda: net.init(jax.random.key(0), inputs, False))
 
 
 def linen_model(dtype="float32", **options):
     from refimpl.jax import LinenModel
-    net, loss = linen()
-    variables = net.init(jax.random.key(0), data_of().microbatch(0, 0).inputs, False)
-    return LinenModel(**{"loss": loss, "variables": cast(variables, dtype), **options})
+    _, loss, first = linen()
+    return LinenModel(**{"loss": loss, "variables": cast(first(), dtype), **options})
 
 
 def plain_linen(data, dtype):
     """Return (losses, variable -> value) of a loop without refimpl."""
-    net, _ = linen()
-    variables = cast(net.init(jax.random.key(0), data.microbatch(0, 0).inputs, False), dtype)
+    net, _, first = linen()
+    variables = cast(first(), dtype)
 
     def share(params, stats, batch, key):
         out, updates = net.apply({"params": params, "batch_stats": stats}, batch.inputs, True, mutable=["batch_stats"],
@@ -187,12 +188,14 @@ def plain_loop(share, params, stats, data):
     share: share(params, stats, batch, key) -> (the sum of the losses, new stats).
     """
     losses, gradient = [], jax.value_and_grad(share, has_aux=True)
+    compiled = jax.jit(lambda params, stats, inputs, targets, key: gradient(params, stats, Batch(inputs, targets), key))
     for step in range(STEPS):
         examples, parts = data.examples(step), []
         for v in range(data.microbatches):
             if (batch := data.microbatch(step, v)) is not None:
                 key = np.array(divmod(key_of(0, "microbatch", step, v), 2**32), np.uint32)
-                parts.append((len(batch.targets), gradient(params, stats, batch, jax.random.wrap_key_data(key))))
+                found = compiled(params, stats, batch.inputs, batch.targets, jax.random.wrap_key_data(key))
+                parts.append((len(batch.targets), jax.device_get(found)))  # NumPy compiles nothing
         losses.append(sum(float(loss) for _, ((loss, _), _) in parts) / examples)
         params = jax.tree.map(lambda p, *g: p - RATE * sum(g) / examples, params, *(g for _, (_, g) in parts))
         stats = jax.tree.map(lambda *new: (sum(n * s for (n, _), s in zip(parts, new)) / examples).astype(new[0].dtype),

@@ -182,11 +182,14 @@ def test_without_flax_its_model_says_what_to_do():
     assert "AttributeError: refimpl.jax has no TorchModel; it has EquinoxModel" in said_by(code.format("TorchModel"))
 
 
-def test_jax_with_several_threads_is_refused():
-    """Where it has begun before: how it cuts work depends on their number, and so do the bits."""
+def test_jax_with_several_threads_is_refused(tmp_path):
+    """Where it has begun before: how it cuts work depends on their number, and so do the bits. JAX's cache of programs,
+    which a process with one thread has filled here, does not know this number."""
     begun = ("import jax, numpy\njax.devices()\nimport refimpl.jax\n"
-             "refimpl.jax.JaxModel(print, {'w': numpy.ones(2, 'float32')})")
-    assert "ValueError: JAX has begun to compute with several threads" in said_by(begun, PJRT_NPROC="3")
+             "refimpl.jax.JaxModel(print, {'w': numpy.ones(2, 'float32')})\nprint(jax.numpy.ones(3), file=sys.stderr)")
+    kept = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
+    assert said_by(f"import sys\n{begun}", PJRT_NPROC="1", **kept) == "[1. 1. 1.]" and [*tmp_path.glob("one-thread/*")]
+    assert "ValueError: JAX has begun to compute with several threads" in said_by(begun, PJRT_NPROC="3", **kept)
 
 
 def test_what_was_learned_cannot_be_had(tmp_path):
