@@ -213,8 +213,8 @@ class JaxModel:
                              "is compiled: they would be the same in every step, and others on each rank. Draw by "
                              "jax.random and batch.key")
         if effects := traced.jaxpr.effects:
-            raise ValueError(f"the loss does more than to return a sum ({', '.join(map(str, effects))}): on each rank "
-                             "it would do so for other microbatches; leave callbacks and prints out")
+            raise ValueError(f"the loss has side effects ({', '.join(map(str, effects))}), for other microbatches "
+                             "on each rank: leave callbacks and prints out")
         if traced.lower().as_text() != again.lower().as_text():
             raise ValueError("the loss gives another computation each time it is compiled: it draws from a generator "
                              "of its own, or depends on something that changes. Each rank would keep other numbers for "

@@ -51,9 +51,9 @@ def optax_options(optimizer, steps: int, model=None, *, by_row=False, **more) ->
     tables = [v.name for v in variables if v.sparse]
     if tables and not by_row and (options.optimizer != "sgd" or any(
             found[name]["weight_decay"] for name in tables)):
-        raise ValueError(f"{', '.join(tables)} is a table, and {options.optimizer} moves all its rows in each step, "
-                         "also those without gradient: say optax_options(..., by_row=True) to move only rows that have "
-                         f"one, or make it a dense variable, dense=[{tables[0]!r}]")
+        raise ValueError(f"{', '.join(tables)} is a table, and {options.optimizer} changes all its rows in each step, "
+                         "also those without gradient: say optax_options(..., by_row=True) to change only rows that "
+                         f"have one, or make it a dense variable, dense=[{tables[0]!r}]")
     if model is not None:
         model.variables = variables + [v for v in model.variables if v.statistic]
     return options
@@ -159,8 +159,8 @@ def _united(found: list[dict]) -> dict:
         for one in moving:
             ours, theirs = moving[0].get(name), one.get(name)
             if ours != theirs and not (ours and theirs and name == "rate" and np.allclose(ours, theirs, 1e-12, 0)):
-                raise ValueError(f"optax's groups have {name}={ours!r:.60} and {theirs!r:.60}: in one training groups "
-                                 f"may have learning rates and weight decays of their own. {REMEDY}")
+                raise ValueError(f"optax's groups have {name}={ours!r:.60} and {theirs!r:.60}: groups may "
+                                 f"differ only in learning rate and weight decay. {REMEDY}")
     return moving[0]
 
 

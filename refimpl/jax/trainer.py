@@ -148,8 +148,8 @@ class JaxTrainer(OwnLoop):
                              "microbatches=8, size=8), or what has its methods")
         self.microbatches = self.microbatches or data.microbatches
         if data.microbatches != self.microbatches:
-            raise ValueError(f"the data have {data.microbatches} microbatches, and those before {self.microbatches}: "
-                             "give all data as many")
+            raise ValueError(f"the data have {data.microbatches} microbatches, earlier data had {self.microbatches}: "
+                             "give all data the same number")
         return data
 
     def _show(self):
@@ -199,7 +199,7 @@ def _row_links(model, rows) -> dict:
     names = {v.name: v.name for v in tables.variables}
     if names and rows is None:
         raise ValueError(f"{', '.join(names)} is a table, whose rows are not on each rank: say Trainer(..., "
-                         "rows=optax.adam(0.001)), or another that moves only rows that have a gradient; or make it a "
+                         "rows=optax.adam(0.001)), or another that changes only rows with a gradient; or make it a "
                          f"dense variable, dense=[{next(iter(names))!r}]")
     if not names:
         if rows is not None:

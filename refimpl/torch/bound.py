@@ -203,8 +203,8 @@ class Unchanged:
             if tensor._version != version:
                 raise ValueError(self._told(name))
         if any(tensor._version != version for tensor, version in self.batch):
-            raise ValueError("the forward pass writes to the tensors of its batch: they are the training's; change a "
-                             "copy, tensor.clone()")
+            raise ValueError("the forward pass writes to the tensors of its batch, which belong to the training: "
+                             "change a copy, tensor.clone()")
 
     def check_copies(self, originals):
         """Raise ValueError, which names it, if a tensor differs from its original: PyTorch misses writes to .data.
@@ -223,10 +223,10 @@ class Unchanged:
 
     def _told(self, name):
         if name in self.parts.holders:
-            return (f"parameter {name} is changed in place in the forward pass: values are the training's, and the "
-                    "optimizer alone changes them; compute with a changed copy")
-        return (f"buffer {name} is changed in the forward pass: it would be another one on each rank; of buffers only "
-                "batch norm's running statistics are known here. Say TorchModel(..., "
+            return (f"parameter {name} is changed in place in the forward pass: only the optimizer may change "
+                    "values; compute with a changed copy")
+        return (f"buffer {name} is changed in the forward pass: it would differ between ranks. Only batch norm's "
+                "running statistics may change. Say TorchModel(..., "
                 f"buffers=[{name!r}]) for the mean over the microbatches, or carry it in batch.state")
 
 

@@ -56,8 +56,8 @@ class TorchData(Examples):
         self.dataset, self.collate, self.split = source, collate or default_collate, split or _pair
         self.counts, self.ignore_index = None if counts is None else np.asarray(counts), ignore_index
         if self.sampler is not None and not np.array_equal(self.order(0), self._drawn(0)):
-            raise ValueError(f"{type(self.sampler).__name__} gives another order when it is asked again, and would on "
-                             "each rank: let it draw from the global random numbers of torch, np.random or random")
+            raise ValueError(f"{type(self.sampler).__name__} gives another order each time, and so another on each "
+                             "rank: let it draw from the global random numbers of torch, np.random or random")
         if counts is not None and (self.counts.shape != places.shape or self.counts.dtype.kind != "i"):
             raise ValueError(f"counts has shape {self.counts.shape} and dtype {self.counts.dtype}: give a whole number "
                              f"of each of the {len(places)} items")

@@ -65,10 +65,10 @@ def row_step(name, optimizer, group, step: int):
         beta1, beta2 = map(float, group["betas"])
         epsilon = group["eps"] / math.sqrt(1 - beta2**step)  # our kernel adds it after the correction
         return "adam", rate, {"beta1": beta1, "beta2": beta2, "epsilon": epsilon}
-    raise ValueError(f"{name} is a table, and {kind.__name__}{' with ' * bool(extra)}{', '.join(extra)} moves all its "
-                     "rows in each step: give it an optimizer of its own that moves rows, optimizer=[..., "
-                     "torch.optim.SparseAdam([table.weight])], SGD or Adagrad, without weight_decay or momentum; or "
-                     f"make it a dense variable, dense=[{name!r}]")
+    raise ValueError(f"{name} is a table, and {kind.__name__}{' with ' * bool(extra)}{', '.join(extra)} changes all "
+                     "its rows in each step: give it an optimizer of its own that changes only rows with a gradient, "
+                     "optimizer=[..., torch.optim.SparseAdam([table.weight])], SGD or Adagrad, without weight_decay "
+                     f"or momentum; or make it a dense variable, dense=[{name!r}]")
 
 
 def row_state(name, optimizer, group) -> dict:

@@ -123,8 +123,8 @@ def _check_parts(parts: Parts):
             raise ValueError(f"{name} is SyncBatchNorm, which exchanges between ranks itself: take BatchNorm; each "
                              "microbatch is normalised by itself, on any number of ranks")
         if layer.momentum is None:
-            raise ValueError(f"{name} has momentum=None, the mean over all steps: running statistics move by a fixed "
-                             "part of the way here; say momentum=0.1, or track_running_stats=False")
+            raise ValueError(f"{name} has momentum=None, the mean over all steps: here each step changes running "
+                             "statistics by a fixed part; say momentum=0.1, or track_running_stats=False")
     for name in parts.constants:
         if parts.constant(name).is_meta:
             raise ValueError(f"{name} is on the meta device, and not trained, so its values are not known: make it "

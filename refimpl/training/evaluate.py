@@ -46,7 +46,7 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
                     for name, value in _checked(model.evaluate(dense, tables, batch)).items():
                         sums[name].append(value)
         if sums["correct"] and len(sums["correct"]) < len(sums["count"]):
-            raise ValueError('evaluate returned "correct" of some microbatches only: let it do so of all, or of none')
+            raise ValueError('evaluate returned "correct" for some microbatches only: return it for all, or for none')
         return np.stack([ExactSum().add(values).digits for values in sums.values()])
 
     digits = comm.together(work)

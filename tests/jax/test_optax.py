@@ -74,7 +74,7 @@ REFUSED = {
     "`lamb`": (optax.lamb(0.1), "optax's scale_by_trust_ratio is not known here"),
     "`multi_transform` of several optimizers": (
         optax.multi_transform({"a": optax.adam(0.1), "b": optax.sgd(0.1)}, {"hidden": "a", "out": "b"}),
-        "optax's groups have optimizer='adam' and 'sgd': in one training .* a loop of your own, refimpl.jax.Trainer"),
+        "optax's groups have optimizer='adam' and 'sgd': groups may differ only .* a loop of your own, refimpl.jax.Trainer"),
     "`masked(clip_by_global_norm, mask)`": (
         optax.chain(optax.masked(optax.clip_by_global_norm(1.0), {"hidden": True, "out": False}), optax.sgd(0.1)),
         "optax's clip_by_global_norm within a mask is not known here"),
@@ -135,7 +135,7 @@ def test_rows_without_gradient():
     """optax moves them, except by sgd: so one says that only rows with a gradient are to move."""
     model = model_of("rated")
     assert optax_options(optax.sgd(0.1), 3, model).optimizer == "sgd"
-    with pytest.raises(ValueError, match=r"items, tags is a table, and adam moves all its rows .* by_row=True"):
+    with pytest.raises(ValueError, match=r"items, tags is a table, and adam changes all its rows .* by_row=True"):
         optax_options(optax.adam(0.1), 3, model)
     assert optax_options(optax.adam(0.1), 3, model, by_row=True, architecture="ps") == Options(
         steps=3, optimizer="adam", learning_rate=0.1, architecture="ps",

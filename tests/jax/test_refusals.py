@@ -97,7 +97,7 @@ def drawing_by_itself(w, y):
     (lambda w, y: (w.sum() * y.sum(), 3), r"the loss returned \(sum, int\): what is carried"),
     (branching, r"the loss cannot be compiled.*test_refusals.py.* Choose by jnp.where or jax.lax.cond"),
     (host, "the loss cannot be compiled.*compute with jnp in place of np"),
-    (printing, "the loss does more than to return a sum .* leave callbacks and prints out"),
+    (printing, "the loss has side effects .* leave callbacks and prints out"),
     (lambda w, y: (w * jnp.nan).sum() * y.sum(), "nan"),
 ], ids=["generator", "np.random", "random", "float", "vector", "whole", "mean", "state", "branch", "numpy", "print", "nan"])
 def test_losses_that_are_none(function, said):

@@ -297,7 +297,7 @@ IN_THE_LOOP = [
     (lambda t, b: t.step(None), r"step\(gradient\) has no gradient: call trainer.value_and_grad"),
     (changed, "the optimizer of options takes the gradient .* as it is"),
     (needs_value, r"takes more than a gradient: say trainer.step\(gradient, value=loss\)"),
-    (lambda t, b: t.evaluate(data_of(2)), "the data have 2 microbatches, and those before 4: give all data as many"),
+    (lambda t, b: t.evaluate(data_of(2)), "the data have 2 microbatches, earlier data had 4: give all data the"),
     (lambda t, b: t.shard([1, 2]), "the data are list: give models.data.Examples"),
 ]
 

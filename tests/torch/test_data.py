@@ -175,11 +175,11 @@ def test_the_fingerprint_tells_data_apart(change):
     (Items(), dict(size=None), "size is missing"),
     (DataLoader(Items(), batch_size=10), {}, "batch_size=10 is not that of 4 microbatches: it is the global batch"),
     (DataLoader(Items(), batch_size=8), dict(size=3), "batch_size=8 is not that of 4 microbatches of 3"),
-    (DataLoader(Items(), batch_sampler=BatchSampler(RandomSampler(Items()), 4, False)), {}, "batch_size=None: each"),
+    (DataLoader(Items(), batch_sampler=BatchSampler(RandomSampler(Items()), 4, False)), {}, "batch_size=None: refimpl"),
     (DataLoader(Items(), sampler=torch.utils.data.DistributedSampler(Items(), 2, 0)), {}, "has a DistributedSampler"),
     (DataLoader(Items(), 8, sampler=RandomSampler(Items(), True, generator=torch.Generator())), {},
      "RandomSampler has a generator of its own"),
-    (DataLoader(Items(), 8, sampler=Turning()), {}, "Turning gives another order when it is asked again"),
+    (DataLoader(Items(), 8, sampler=Turning()), {}, "Turning gives another order each time"),
     (DataLoader(Items(), 8, sampler=[3, 99]), {}, "list says that it has 2 places among 46 items, and gives 2, up to"),
 ], ids=["stream", "stream-loader", "size", "batch", "both", "batch-sampler", "sampler", "generator", "turning",
         "places"])

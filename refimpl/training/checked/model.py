@@ -141,8 +141,8 @@ class CheckedModel:
                 raise
             where = traceback.extract_tb(problem.__traceback__)[-1]
             raise ValueError(f"{self.name}.{method} writes to an array that it may only read ({problem}), at "
-                             f"{Path(where.filename).name}:{where.lineno}: {where.line}. Values, rows and batches are "
-                             "the training's: change a copy, np.array(...)") from problem
+                             f"{Path(where.filename).name}:{where.lineno}: {where.line}. Values, rows and batches "
+                             "belong to the training: change a copy, np.array(...)") from problem
 
     @contextmanager
     def _unwritten(self, method: str, batch=None):
@@ -154,8 +154,8 @@ class CheckedModel:
         if label := given.written():
             told = f"batch.{label[1]}" if label[0] == "batch" else f"{label[0]}[{label[1]!r}]"
             where = "the first step" if batch is None else f"microbatch {batch.index}"
-            raise ValueError(f"{self.name}.{method} has written to {told} in {where}: it is the training's; change a "
-                             "copy, np.array(...)")
+            raise ValueError(f"{self.name}.{method} has written to {told} in {where}: it belongs to the training; "
+                             "change a copy, np.array(...)")
 
     def _keep(self, gradients, microbatch, given):
         """Note row gradients, which are kept until the exchange. Nothing else may use their memory."""

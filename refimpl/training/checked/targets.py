@@ -63,8 +63,8 @@ class Targets:
             return
         counts = {v: _count(batch, self.way) for v, batch in batches.items()}
         if strange := [v for v, count in counts.items() if count is None]:
-            raise ValueError(f"the targets of microbatch {strange[0]} of step {step} cannot be counted, as those of "
-                             "the first step could: let them be arrays")
+            raise ValueError(f"the targets of microbatch {strange[0]} of step {step} cannot be counted; those of "
+                             "the first step could: give arrays in every step")
         self.said = Said(targets=sum(counts.values()), examples=examples, starts=starts)
         absent = [str(v) for v, batch in batches.items() if batch is None]
         self.words = f"{self.said.targets} in {len(batches)} microbatches"

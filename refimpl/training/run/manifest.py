@@ -147,7 +147,7 @@ def _read(path, remedy) -> Manifest:
     except ValueError as problem:
         raise ValueError(f"{path} is damaged: {problem}; {remedy}") from problem
     if digest_of(fields) != signed.digest:
-        raise ValueError(f"{path} was changed after it was written, or is damaged: its digest is of another content; "
+        raise ValueError(f"{path} was changed after it was written, or is damaged: its digest does not match; "
                          f"{remedy}. To go on with other options, give them beside --resume")
     return signed
 

@@ -76,8 +76,8 @@ def read_record(directory: Path) -> Record:
         raise ValueError(f"{path} has format {told.get('format')}: this version reads format {FORMAT}")
     record = Record(entries, told.get("parameters", ""))
     if record.digest != told.get("digest"):
-        raise ValueError(f"{path} is damaged: its entries are not those that its digest was made of (cut, changed or "
-                         "swapped); record the training again")
+        raise ValueError(f"{path} is damaged: its digest does not match its entries (cut, changed or swapped); "
+                         "train again")
     return record
 
 
@@ -150,7 +150,7 @@ class RecordedRun:
         plan = Plan.from_json(read_plan(directory / "plan.json"))
         if plan.ranks != len(record.entries):
             raise ValueError(f"{directory}: the record is of {len(record.entries)} owners, the plan of {plan.ranks} "
-                             "ranks: one of them is of another run")
+                             "ranks: they belong to different runs")
         return cls(directory, config.get("describe", {}), Options.from_json(config.get("options", {})), plan, record)
 
     def options_on(self, comm) -> Options:
