@@ -104,10 +104,7 @@ class Variable:
         return 0.0 if not self.decays else options.weight_decay if self.weight_decay is None else self.weight_decay
 
     def initial_elements(self, seed: int, start: int, count: int):
-        """Return elements ``start`` to ``start + count - 1`` of the initial value: (count,), in ``initial``'s dtype.
-
-        Local.
-        """
+        """Return elements ``start`` to ``start + count - 1`` of the initial value: (count,) in its own dtype."""
         return np.asarray(self.initial.elements(key_of(seed, "initial", self.name), start, count)).reshape(count)
 
     def initial_rows(self, seed: int, start: int = 0, stop: int | None = None, stride: int = 1):

@@ -198,10 +198,7 @@ def blas_backward(dh, tape, kernel, projection, total, dgates, dc, before, initi
 
 
 def state_gradients(last, hidden, width, streams, like):
-    """Return new arrays of the gradients of the last c and h, transposed: (hidden, streams), (width, streams).
-
-    last: (dc, dh), or None for zeros.
-    """
+    """Return new arrays of the gradients of the last c and h, transposed. last: (dc, dh), or None for zeros."""
     if last is None:
         return np.zeros((hidden, streams), like.dtype), np.zeros((width, streams), like.dtype)
     return tuple(np.array(d.T, dtype=like.dtype, order="C") for d in last)

@@ -4,10 +4,7 @@ from kernels.arrays import array_module
 
 
 def corners(x):
-    """Return the four places of every window in row-major order: views (n, height // 2, width // 2, c).
-
-    An odd last row or column is in no window.
-    """
+    """Return four views (n, height // 2, width // 2, c): the places of every window. An odd last line is in none."""
     height, width = x.shape[1] // 2 * 2, x.shape[2] // 2 * 2
     return [x[:, a:height:2, b:width:2] for a in (0, 1) for b in (0, 1)]
 

@@ -18,10 +18,7 @@ def sum_of_squares_per_row(x):
 
 
 def sum_of_squares_per_row_each(arrays):
-    """Return the sums of ``sum_of_squares_per_row`` of several matrices, one after the other: (all rows,). Local.
-
-    On a GPU in few launches.
-    """
+    """Return ``sum_of_squares_per_row`` of several matrices, (all rows,), on a GPU in few launches. Local."""
     if all(is_float_cuda(x) and x.ndim == 2 and x.dtype == arrays[0].dtype for x in arrays):
         return cuda.sum_of_squares_per_row_each(arrays)
     return array_module(*arrays).concatenate([sum_of_squares_per_row(x) for x in arrays])

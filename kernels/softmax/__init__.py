@@ -27,10 +27,7 @@ def shares(total, own, scale):
 
 
 def gradients_of_rows(dhidden, hidden, weights, share, down):
-    """Finish dhidden; return the gradients of the targets' rows, and a factor of the candidates' gradients. Local.
-
-    See ``definition.gradients_of_rows``.
-    """
+    """Finish dhidden; return the rows' gradients of targets, and factors for candidates (see ``definition``). Local."""
     arrays = dhidden, hidden, weights, share, down
     return _version(*arrays).gradients_of_rows(*arrays)
 

@@ -119,10 +119,7 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
 
 
 def update_dense_each(name, items, rate, *, step, **options):
-    """Apply ``update_dense`` to several variables; on a GPU in few launches. Local.
-
-    items: for each variable (parameter, state, gradient, scale, decay).
-    """
+    """Apply ``update_dense`` to items (parameter, state, gradient, scale, decay); on a GPU in few launches. Local."""
     quick = defaultdict(list)  # dtype -> arguments of one launch for each variable
     for parameter, state, gradient, scale, decay in items:
         arrays = (parameter, *_slots(name, parameter, state), gradient)
@@ -139,10 +136,7 @@ def update_dense_each(name, items, rate, *, step, **options):
 
 
 def move_each(pairs, rate):
-    """Move statistics towards their estimates, values += rate * (estimate - values); on a GPU in few launches. Local.
-
-    pairs: (values, estimate) of each.
-    """
+    """Move statistics: values += rate * (estimate - values), for (values, estimate) in pairs. Local."""
     pairs = list(pairs)
     for dtype in {values.dtype: None for values, _ in pairs}:
         some = [pair for pair in pairs if pair[0].dtype == dtype]

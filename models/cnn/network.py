@@ -119,10 +119,7 @@ def head_variables(name, channels, classes, dtype):
 
 
 def head_forward(x, dense, name):
-    """Return (logits, saved): mean of x over its pixels @ weight + bias.
-
-    x: (n, h, w, channels).  logits: (n, classes).
-    """
+    """Return (logits (n, classes), saved): mean of x (n, h, w, channels) over its pixels @ weight + bias."""
     pooled = x.mean(axis=(1, 2))
     return pooled @ dense[f"{name}.weight"] + dense[f"{name}.bias"], (pooled, x.shape)
 

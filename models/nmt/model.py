@@ -87,10 +87,7 @@ class TranslationModel:
         return h, encoded, decoded
 
     def evaluate(self, dense, tables, batch):
-        """Return {"loss": sum of cross-entropies in nats, "count": targets}; nothing is dropped or smoothed. Local.
-
-        tables: name -> each whole embedding.
-        """
+        """Return {"loss": sum of cross-entropies in nats, "count": targets}, without dropout and smoothing. Local."""
         sentences = Sentences(batch, *self.vocabularies)
         rows = {name: tables[name][array_module(tables[name]).asarray(ids)]
                 for name, ids in sentences.rows_needed().items()}

@@ -20,10 +20,7 @@ TOGETHER = 16
 
 @dataclass(frozen=True)
 class PairMachine:
-    """A trained machine of two classes. vectors: (k, width), an array or CSR.  coefficients: (k,), α y of each.
-
-    bias: a float.
-    """
+    """A trained machine of two classes. vectors: (k, width), array or CSR.  coefficients: (k,), α y.  bias: float."""
 
     vectors: np.ndarray
     coefficients: np.ndarray

@@ -117,10 +117,7 @@ class Vgg:
         return divided_cross_entropy(logits, targets, normaliser) if len(targets) else (0.0, logits)
 
     def evaluate(self, dense, tables, batch):
-        """Return {"loss": sum over examples, "count": examples, "correct": correctly classified}. Local.
-
-        Nothing is augmented or dropped out.
-        """
+        """Return {"loss": sum, "count": examples, "correct": k}, without augmentation or dropout. Local."""
         images, targets = counted_images(self, batch, array_module(dense["stage0.conv0.weight"]), augment=False)
         x, _ = self._forward(images, dense)
         for layer in self.connected:

@@ -7,10 +7,7 @@ from models.variable import Uniform, Variable
 
 
 def conv_variables(name, kernel, inputs, outputs, dtype, bias=False):
-    """Return the kernel, (k, k, inputs, outputs), with initial variance 2 / fan-in (He et al. 2015, eq. 10).
-
-    bias: also return the bias: (outputs,), zero.
-    """
+    """Return the kernel, initial variance 2 / fan-in (He et al. 2015, eq. 10), and with ``bias`` the zero bias."""
     limit = math.sqrt(6 / (kernel * kernel * inputs))
     weight = Variable(f"{name}.weight", (kernel, kernel, inputs, outputs), initial=Uniform(limit), dtype=dtype)
     return [weight, Variable(f"{name}.bias", (outputs,), dtype=dtype, decays=False)] if bias else [weight]

@@ -27,10 +27,7 @@ def divided_cross_entropy(logits, targets, normaliser):
 
 
 def evaluated(logits, targets) -> dict:
-    """Return {"loss": sum over examples, "count": examples, "correct": correctly classified}. Local.
-
-    logits: (n, classes).  targets: (n,) integers.
-    """
+    """Return {"loss": sum, "count": n, "correct": k} for logits (n, classes) and targets (n,) integers. Local."""
     losses, _ = cross_entropy(logits, targets)
     return {"loss": float(losses.sum(dtype="float64")), "count": len(targets),
             "correct": int((logits.argmax(axis=1) == targets).sum())}

@@ -116,10 +116,7 @@ PLACES = {"clip_by_global_norm": 0, "add_decayed_weights": 1, "trace": 2, "scale
 
 
 def _options_of(links, at) -> dict:
-    """Return fields of ``Options``. Raises ValueError for an unknown link, or one in another place.
-
-    at: at(schedule) -> its value, or those of each step.
-    """
+    """Return fields of ``Options``; ValueError for an unknown or misplaced link. at(schedule): its value or values."""
     found, rates, last, before = {"optimizer": "sgd", "weight_decay": 0.0}, [], -1, ""
     for name, known in links:
         if name == "add_decayed_weights" and before == "scale_by_adam" and not found["weight_decay"]:

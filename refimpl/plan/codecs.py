@@ -88,10 +88,7 @@ def _sums(strategy, variable) -> bool:
 
 
 def scale_bytes(placed: list, ranks: int) -> dict:
-    """Return the bytes with which ranks agree on the scales of variables exchanged together: 4 for each. Local.
-
-    placed: (variable, strategy) of each.
-    """
+    """Return the bytes with which ranks agree on scales: 4 for each ``placed`` (variable, strategy). Local."""
     if not placed[0][1].coding.scaled:
         return {}
     return {("scale", "", "control"): Between.to_all(np.full(ranks, 4 * len(placed)))}

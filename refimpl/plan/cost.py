@@ -86,10 +86,7 @@ def _totals(plan: Plan, numbers: int, phase="norm") -> dict:
 
 
 def ledger_keys(plan: Plan, variables, names=()) -> list[tuple[str, str, str]]:
-    """Return every (phase, variable, kind) that a step's ledger may contain, in the same order on all ranks. Local.
-
-    names: of the model's metrics.
-    """
+    """Return every (phase, variable, kind) of a step's ledger, in one order. names: of the metrics. Local."""
     left_out = INSIDE if plan.aggregators() is None else ()
     keys = [(phase, v.name, kind) for v in variables for _, part in plan.strategies[v.name].parts(v)
             for phase, kind in part.keys]

@@ -87,10 +87,7 @@ def with_mesh(plan, variables, text: str | None):
 
 
 def check_mesh(plan, variables):
-    """Return the plan if its mesh and placements fit, and a training can follow it. Local.
-
-    Raises ValueError, with possible choices.
-    """
+    """Return the plan if its mesh and placements fit. Raises ValueError, with possible choices. Local."""
     cut, mesh = cut_of(plan, variables), plan.on_mesh
     if mesh.size != plan.ranks or min(mesh) < 1:
         raise ValueError(f"plan: the mesh {mesh} has {mesh.size} ranks, the plan {plan.ranks}")

@@ -193,10 +193,7 @@ class OwnLoop:
         return {name: found[name] for name in self.dense if name in found}
 
     def _move_others(self, by_row):
-        """Update what the framework's optimizers do not: rows of tables, and statistics. Local.
-
-        by_row: table -> (kernel, rate, its options) of this step.
-        """
+        """Update rows of tables and statistics. by_row: table -> (kernel, rate, its options) of this step. Local."""
         for piece in self.reduced:
             shard = piece.shard
             if shard.variable.name in by_row:

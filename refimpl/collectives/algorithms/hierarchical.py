@@ -45,10 +45,7 @@ def _bring(owner, start, stop, held, free):
 
 
 def within(inputs, machines, lanes: int, width: int):
-    """Return (round, held): held[lane] lists the (node, rank, slot) on the lane's ranks after the round. Local.
-
-    width: chunks of a lane.
-    """
+    """Return (round, held): held[lane]: (node, rank, slot) on the lane's ranks. width: chunks of a lane. Local."""
     transfers, sums, held = [], [], [[] for _ in range(lanes)]
     for machine in machines:
         inside = [(node, rank, slot) for rank in machine for slot, node in enumerate(inputs[rank])]

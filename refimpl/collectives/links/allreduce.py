@@ -32,10 +32,7 @@ class Halves:
 
 
 def halves(links: Links, trees: int | None = None) -> Halves:
-    """Return the best division. trees: the most trees, all of equal weight; None: any. Local.
-
-    Raises ArithmeticError if the solver's result is no proof.
-    """
+    """Return the best division. trees: the most trees, of equal weight; None: any. Raises ArithmeticError. Local."""
     best = _one_tree_for_both(links) if links.symmetric and not links.switches else _divided(links)
     if trees is None or trees >= sum(best.roots.values()):
         return best

@@ -109,10 +109,7 @@ def star_of(rates) -> str:
 
 
 def named_links(name: str) -> Links:
-    """Return the network with a name in NAMED, or in a JSON file. NAME:0,1,4 has only these ranks. Local.
-
-    Raises ValueError if there is none.
-    """
+    """Return the network with a name in NAMED or in a JSON file; NAME:0,1,4 has only these ranks. Raises ValueError."""
     whole, colon, chosen = name.partition(":")
     if colon:
         if not re.fullmatch(r"\d+(,\d+)*", chosen):

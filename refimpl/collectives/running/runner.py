@@ -114,10 +114,7 @@ class ScheduleRunner:
 
 
 def count_transfers(schedule: Schedule, rounds, comm, elements: int, itemsize: int, phase: str, attribute) -> Ledger:
-    """Return the counts of what this rank sends and receives in these rounds, for a vector of ``elements``. Local.
-
-    attribute: see ``ScheduleRunner``.
-    """
+    """Return the counts of what this rank sends and receives. attribute: see ``ScheduleRunner``. Local."""
     counted, bounds, owners = Ledger(), schedule.bounds(elements), {}
     for t in (t for step in rounds for t in step.of(comm.rank).transfers):
         if (t.start, t.stop) not in owners:

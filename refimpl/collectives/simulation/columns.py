@@ -56,10 +56,7 @@ class _Rounds:
 
 @dataclass(frozen=True)
 class ColumnSchedule:
-    """A schedule whose rounds are read one after the other: like ``Schedule``, but not stored in memory.
-
-    lanes: segments under way at once.
-    """
+    """A schedule whose rounds are read one after the other, not stored. lanes: segments under way at once."""
 
     name: str
     ranks: int

@@ -84,10 +84,7 @@ def seconds_of(schedule: Schedule | ColumnSchedule, network: Network | GraphNetw
 
 
 class _Flows:
-    """A set of flows as columns (flows,): number of lane and step, bytes left, begin.
-
-    rank: (2, flows).  link: (k, flows).
-    """
+    """Flows as columns (flows,): number of lane and step, bytes left, begin; rank (2, flows), link (k, flows)."""
 
     def __init__(self):
         self.rank = self.link = np.zeros((2, 0), np.int32)

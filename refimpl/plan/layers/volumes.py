@@ -29,10 +29,7 @@ class Volume(NamedTuple):
 
 
 def ring_volume(layer: Layer, ranks: int, batch: int, groups: int, size: int = 4) -> Volume:
-    """Return the bytes that a node sends of a layer in G groups. batch: MB, examples of all nodes. Local.
-
-    Raises ValueError if G does not divide N.
-    """
+    """Return the bytes that a node sends of a layer in G groups; G must divide N. batch: MB, of all nodes. Local."""
     if groups < 1 or ranks % groups:
         raise ValueError(f"{layer.name}: {ranks} ranks cannot be {groups} groups of one size: give a divisor of "
                          f"{ranks}: {', '.join(map(str, divisors(ranks)))}")

@@ -25,10 +25,7 @@ class TimedTransfer(NamedTuple):
 
 
 class BarePush(NamedTuple):
-    """The fields of a worker's push that a consistency uses. clock: the worker's step.
-
-    version: the number of updates when the worker pulled.
-    """
+    """What a consistency uses of a push. clock: the worker's step.  version: the updates when it pulled."""
 
     worker: int
     clock: int

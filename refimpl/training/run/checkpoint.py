@@ -108,10 +108,7 @@ def _own(variables) -> dict | None:
 
 
 def read_parameters(directory: Path) -> dict:
-    """Return name -> whole value of each variable in the newest checkpoint of a directory. Local.
-
-    Raises ValueError or OSError as ``read_manifest`` does.
-    """
+    """Return name -> whole value in the newest checkpoint of a directory. Local. Raises as ``read_manifest``."""
     manifest = read_manifest(directory)
     with safe_open(Path(directory) / manifest.arrays, framework="numpy") as file:
         return {name: file.get_tensor(key_of_array(name, None)) for name in manifest.variables}
@@ -123,10 +120,7 @@ OF_GROUPS = " of parameter groups"
 
 
 def check_fits(manifest: Manifest, trainer, change=()):
-    """Raise ValueError, which names the difference, unless the checkpoint belongs to this training. Local.
-
-    change: names in CHANGEABLE that may differ.
-    """
+    """Raise ValueError unless the checkpoint belongs to this training; ``change``: options that may differ. Local."""
     if wrong := sorted(set(change) - set(CHANGEABLE)):
         raise ValueError(f"change names {', '.join(wrong)}: on resume {', '.join(CHANGEABLE)} may be changed")
     theirs = Options.from_json(manifest.options)

@@ -19,10 +19,7 @@ PATIENCE = 2000
 
 
 class Mixed:
-    """A model in mixed precision, in place of one with ``half``. Local.
-
-    kind: "bf16" or "fp16".  loss_scale: the same on every rank.
-    """
+    """A model in 16 bits, in place of one with ``half``. kind: "bf16", "fp16".  loss_scale: of all ranks. Local."""
 
     def __init__(self, model, kind: str):
         self.model, self.kind, self.loss_scale = model, kind, LossScale(patience=PATIENCE)

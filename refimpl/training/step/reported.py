@@ -10,10 +10,7 @@ PHASE = "metrics"
 
 
 class Reported:
-    """The reported numbers of a training. Local, except for ``total``.
-
-    names: what each microbatch reports, in ``batch.metrics``.
-    """
+    """A training's reported numbers, called ``names`` in ``batch.metrics``. Local, except for ``total``."""
 
     def __init__(self, names):
         self.names = tuple(names)

@@ -147,10 +147,7 @@ class LeavingStep(SequentialStep):
 
 
 class ReadyGradients:
-    """The gradients of the current microbatch. An exchange gets its gradients when all of them are ready. Local.
-
-    exchange_of: variable -> its exchange.
-    """
+    """The current microbatch's gradients. An exchange (of ``exchange_of``) gets its own when all are ready. Local."""
 
     def __init__(self, exchange_of: dict):
         self.exchange_of, self.taken = exchange_of, {}

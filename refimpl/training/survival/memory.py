@@ -18,10 +18,7 @@ PHASE = "recover"
 
 
 class Whole:
-    """An array of which only the rows are here that this rank will keep. Local.
-
-    rows: (k, w), and their row numbers.  shape: of the whole array.
-    """
+    """An array (``shape``) of which this rank has only the ``rows`` that it will keep, with their numbers. Local."""
 
     def __init__(self, rows, numbers, of: int, shape):
         self.rows, self.shape, self.place = rows, shape, np.full(of, -1)
