@@ -1,4 +1,4 @@
-"""Products with few columns: exact at every edge, with the bits of BLAS where that is claimed; an LSTM's steps alike."""
+"""Products with few columns: exact at every edge, with the bits of BLAS where claimed; an LSTM's steps alike."""
 
 import numpy as np
 import pytest
