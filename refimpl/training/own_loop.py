@@ -144,14 +144,14 @@ class OwnLoop:
                              "model's own values to the model before the Trainer is made")
         return arrays
 
-    def _meet(self, call: str, *place: int, alike=False):
-        """Raise CollectiveError on every rank unless all make the same call. Collective.
+    def _meet(self, call: str, *place: int, alike=False, error=None):
+        """Raise CollectiveError on every rank unless all make the same call, and none brings an error. Collective.
 
         place: the number of a batch and of its loader.
         alike: compare the dense parameters, too, because optimizers on each rank may have made them differ.
         """
         comm, mine = self.base.comm, [crc32(call.encode()), self.updates, *place, *[0] * (2 - len(place))]
-        if (everyone := comm.gather_numbers(mine, f"the call of {call}")).max(0).tolist() != everyone.min(0).tolist():
+        if not comm.agree(error, mine, f"the call of {call}"):
             agree_on(comm, {"the next call of the loop": call, "the number of steps before it": self.updates,
                             "the number of the batch, and of its loader": place})
         if alike and comm.size > 1:
@@ -171,11 +171,12 @@ class OwnLoop:
                              "several, give a larger batch and more microbatches, which a rank computes one after "
                              "another; to drop them, call trainer.zero_grad()")
         loader = [data is batch.data for _, data, _ in self.data.values()]
-        self._meet(self.first, batch.number, loader.index(True) if True in loader else -1)
+        place = batch.number, loader.index(True) if True in loader else -1
         if batch.data is not self.base.data:
+            self._meet(self.first, *place)
             self.base.take(batch.data)
         self.base.step = batch.number
-        self.metrics = self.base.train_step()
+        self.metrics = self.base.train_step(lambda error: self._meet(self.first, *place, error=error))
 
     def _move(self, update):
         """Let ``update()`` change what this rank keeps; without the framework's optimizers, use ours. Collective."""

@@ -143,11 +143,14 @@ class Trainer:
         self.data, self.checked_data, self.ahead = data, CheckedData(data), {}
         self.consistency.targets, self.checked_model.first = Targets(self.comm), True
 
-    def train_step(self) -> dict:
-        """Do one step; return its metrics, the same on every rank except for seconds and bytes. Collective."""
+    def train_step(self, agree=None) -> dict:
+        """Do one step; return its metrics, the same on every rank except for seconds and bytes. Collective.
+
+        agree(error): replaces ``Communicator.agree`` after this rank has read its data.
+        """
         self.timeline.start_step(self.step)
         self.comm.ledger.clear()
-        reading = self._together(self._read)
+        reading = self._together(self._read, agree or self.comm.agree)
         self.alpha = alpha_of(self.model.variables, reading.needs, reading.wanted)
         try:
             with memory_for("the exchange and update of a step", LESS), np.errstate(**self.quiet):
@@ -157,7 +160,7 @@ class Trainer:
         self.step += 1
         return {"step": self.step, **record, "examples": reading.examples, "seconds": dict(self.timeline.seconds)}
 
-    def _together(self, work):
+    def _together(self, work, agree):
         """Call work(), which reads data; if it fails on any rank, all raise the error. Collective."""
         result, error = None, None
         with self.timeline.phase("data"):
@@ -166,7 +169,7 @@ class Trainer:
             except BaseException as problem:  # a model may also call sys.exit
                 error = problem
         with self.timeline.phase("wait"):
-            self.comm.agree(error)
+            agree(error)
         return result
 
     def _read(self) -> Reading:

@@ -70,9 +70,10 @@ class Agreement:
         ends = np.cumsum(lengths)
         return [everything[end - n:end].tobytes().decode() for n, end in zip(lengths, ends)]
 
-    def agree(self, error: BaseException | None = None):
+    def agree(self, error: BaseException | None = None, alike=(), what: str = "the check that all ranks go on") -> bool:
         """Go on together or stop together: raise CollectiveError on every rank if any rank brings an error. Collective.
 
+        Return whether all ranks bring the same numbers ``alike``, equally many integers each. what: named in errors.
         The message names each rank that brought one (ranks that say the same together), and is the same everywhere.
         The error that was brought is its cause on the first of the ranks that say the same, and there alone.
         After SilentPeer or Aborted nobody can agree: that error is raised again at once, on this rank alone.
@@ -81,14 +82,15 @@ class Agreement:
             raise error
         self.stay_one()
         error = interruption(error)
-        worst = np.empty(1, np.int64)
-        mine = np.array([_weight(error)], np.int64)
-        self.waiter.for_collective(self.mpi.Iallreduce(mine, worst, MPI.MAX), "the check that all ranks go on")
+        mine = np.array([_weight(error), *alike, *(-number for number in alike)], np.int64)
+        worst = np.empty_like(mine)
+        self.waiter.for_collective(self.mpi.Iallreduce(mine, worst, MPI.MAX), what)
         if worst[0]:
             at_once, signal = divmod(int(worst[0]), AT_ONCE)
             message, first = self._message(error)
             raise (CollectiveError(message) if worst[0] == ERROR else
                    Interrupted(message, signal, bool(at_once), agreed=True)) from (error if first else None)
+        return bool((worst == mine).all())  # no rank has a larger number, or a smaller one
 
     def together(self, work, errors=(BaseException,)):
         """Return work(), done on each rank for itself; where it raises one of ``errors``, all fail. Collective."""

@@ -63,11 +63,11 @@ class SurvivingCommunicator(Communicator):
         self.host_transport = _Messages(mpi, self.waiter)
         self.starters = tuple(range(self.size)) if starters is None else starters
 
-    def agree(self, error=None):
+    def agree(self, error=None, *arguments):
         """As ``Agreement.agree``; after a death nobody can agree: it is raised again, on this rank alone."""
         if is_death(error):
             raise error
-        super().agree(error)
+        return super().agree(error, *arguments)
 
     def stop(self, error):
         """As ``Agreement.stop``; of a death the others hear from MPI, and go on. Local."""

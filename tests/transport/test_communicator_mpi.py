@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from refimpl.transport import Communicator
+from refimpl.transport import CollectiveError, Communicator
 from refimpl.transport.machines import in_blocks
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
@@ -64,6 +64,15 @@ def test_a_rank_that_comes_while_the_roll_is_called_is_not_too_late(comm):
     if communicator.rank == 0:
         time.sleep(0.9)
     communicator.agree()
+
+
+def test_all_ranks_hear_whether_their_numbers_are_alike(comm):
+    communicator, last = Communicator.of(comm), comm.rank == comm.size - 1
+    assert communicator.agree() and communicator.agree(None, [5, -1, 1 << 40])
+    for change in (-1, 1):  # whichever number is the one that differs
+        assert communicator.agree(None, [5, change * last]) is (comm.size == 1)
+    with pytest.raises(CollectiveError, match="the cat$"):
+        communicator.agree(ValueError("the cat") if last else None, [comm.rank])
 
 
 def test_messages_under_way_arrive_in_order(comm):
