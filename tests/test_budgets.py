@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6509,
+    "kernels": 6550,
     "models": 6177,
     "refimpl/*.py": 194,
     "refimpl/cli": 2679,
@@ -32,9 +32,9 @@ BUDGETS = {
     "refimpl/strategies": 1751,
     "refimpl/svm": 164,
     "refimpl/torch": 1951,
-    "refimpl/training": 8049,
+    "refimpl/training": 8057,
     "refimpl/transport": 3972,
-    "tests": 45619,
+    "tests": 45651,
 }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.arrays import array_module
+from kernels.cuda.product import add_product, write_product
 from kernels.lstm.cuda import cell_backward, cell_forward, sum_of_rows
 from kernels.lstm.definition import fed_rows
 
@@ -53,7 +54,7 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, work, ended, feedback):
             add_product(tape.x[t, :, given:], kernel[given:inputs], gates[t])
         cell_forward(gates[t], bias, c[t], c[t + 1], tanh_c[t], m[t])
         if projection is not None:
-            xp.matmul(m[t], projection, out=h[t + 1])
+            write_product(m[t], projection, h[t + 1])
         if (gone := ended[t]) is not None:
             c[t + 1, gone], h[t + 1, gone] = c[t, gone], h[t, gone]
         if feedback is not None:
@@ -102,7 +103,9 @@ def steps_backward(dh, tape, kernel, projection, initial, last):
         gone = tape.ended[t]
         if gone is not None:
             kept, total[t, gone] = (dc[gone], total[t, gone]), 0
-        step = total[t] if projection is None else xp.matmul(total[t], projection.T, out=dm)
+        if projection is not None:
+            write_product(total[t], projection.T, dm)
+        step = total[t] if projection is None else dm
         cell_backward(step, dc, tape.activations[t], tape.c[t], tape.tanh_c[t], dgates[t])
         if gone is not None:
             dgates[t, gone], dc[gone] = 0, kept[0]
@@ -112,11 +115,3 @@ def steps_backward(dh, tape, kernel, projection, initial, last):
             if gone is not None:
                 earlier[gone] += kept[1]
     return total, dgates, dc, dh0
-
-
-def add_product(left, right, out):
-    """Add ``left @ right`` to ``out``: one launch. Local."""
-    import cupy.cublas
-
-    if left.size and right.size:  # cuBLAS refuses matrices without elements
-        cupy.cublas.gemm("N", "N", left, right, out=out, beta=1.0)

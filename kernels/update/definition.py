@@ -82,21 +82,6 @@ def adamw(parameter, first, second, gradient, rate, *, decay=0.0, **options):
     adam(parameter, first, second, gradient, rate, **options)
 
 
-def lamb_direction(parameter, first, second, gradient, *, step, beta1, beta2, epsilon, scale=1.0, decay=0.0):
-    """Update LAMB's moments; return u, the direction of the step (You et al. 2020). None of them depends on the rate.
-
-    m, v: as in ``adam``, for the gradient without weight decay
-    u = (corrected * m) / (sqrt(v) * correction + epsilon) + decay * parameter      corrected: 1 / (1 - beta1**step)
-    """
-    xp, scalar = array_module(parameter), parameter.dtype.type
-    corrected, correction = adam_scalars(1.0, beta1, beta2, step)
-    g = seen_gradient(parameter, gradient, scale, 0.0)
-    first[...] = scalar(beta1) * first + scalar(1 - beta1) * g
-    second[...] = scalar(beta2) * second + scalar(1 - beta2) * (g * g)
-    u = (scalar(corrected) * first) / (xp.sqrt(second) * scalar(correction) + scalar(epsilon))
-    return u + scalar(decay) * parameter if decay else u
-
-
 def update_rows(update, table, state, ids, rows, rate, **options):
     """Apply the dense ``update`` only to rows ``ids`` of ``table`` and of each array in ``state``.
 

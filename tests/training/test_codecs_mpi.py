@@ -111,7 +111,7 @@ def plain(monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(hybrid, "form_nodes", nodes)
             patched.setattr("toys.Hybrid", Encoded)
-            return plain_answer(MPI.COMM_SELF, work, optimizer, changes)
+            return plain_answer(MPI.COMM_SELF, work, optimizer, {**changes, "device": "cpu"})
 
     return found
 

@@ -70,7 +70,7 @@ def test_a_constructor_that_communicates_is_found(watched):
 def test_a_training_communicates_in_no_constructor(comm, watched, mpi_tmp_path, each, asked, options):
     communicator = Communicator.of(watched) if each is None else Communicator(watched, in_blocks(comm.size, each))
     model, data, _ = WORKS["toy"]
-    options = make_options("toy", "adam", **options)
+    options = make_options("toy", "adam", device="cpu", **options)
     result = train(model(), data(8), data(8), options=options, comm=communicator, output=mpi_tmp_path / "run",
                    trace=True)
     assert result.steps == 3 and {asked, "Iallgather", "Iallreduce"} <= watched.asked

@@ -42,7 +42,8 @@ def data(microbatches=MICROBATCHES, size=3):
 
 
 def options(optimizer="adam", **changes):
-    return Options(**{"device": DEVICE, "optimizer": optimizer, "learning_rate": RATES[optimizer], "steps": 3,
+    device = "cpu" if "codec" in changes else DEVICE  # on a GPU gradients are not encoded
+    return Options(**{"device": device, "optimizer": optimizer, "learning_rate": RATES[optimizer], "steps": 3,
                       "clip_norm": 0.3, "weight_decay": 0.01, "architecture": "allreduce", **changes})
 
 

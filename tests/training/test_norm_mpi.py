@@ -135,4 +135,5 @@ def test_metrics_of_a_step(comm):
     first, second = trainer.train_step(), trainer.train_step()
     assert (first["step"], first["examples"]) == (1, 24) and (second["step"], second["examples"]) == (2, 4)
     assert first["learning_rate"] == 0.005 and second["learning_rate"] == 0.01  # warm-up over two steps
-    assert {"data", "wait", "pull", "compute", "push", "allreduce", "norm", "update"} == set(second["seconds"])
+    phases = {"data", "wait", "pull", "compute", "push", "allreduce", "norm", "update"}
+    assert phases == set(second["seconds"]) - {"waiting for device"}

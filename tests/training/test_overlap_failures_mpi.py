@@ -121,7 +121,7 @@ def test_an_exchange_that_fails(comm, architecture, names, method, each, overlap
 @pytest.mark.ranks(3)
 def test_early_an_error_in_the_middle_of_a_sum(comm):
     """Its next message is never sent, as when a signal comes there: nobody waits for that message."""
-    trainer = trainer_of(comm.Dup(), Announcing(), None)
+    trainer = trainer_of(comm.Dup(), Announcing(), None, device="cpu")
     if last(comm):
         exchange = trainer.parameters.exchange_of["weight"]
 

@@ -150,7 +150,7 @@ def test_the_plan_says_what_travels_together(comm):
 
 def test_early_only_dense_gradients_leave_in_buckets(comm, small):
     small(1)
-    trainer = make_trainer("lm", "sgd", Communicator(comm, in_blocks(comm.size, 1)), overlap=None)
+    trainer = make_trainer("lm", "sgd", Communicator(comm, in_blocks(comm.size, 1)), overlap=None, device="cpu")
     rows, *dense = trainer.plan.buckets if comm.size > 1 else (None,)
     assert comm.size == 1 or rows == ("embedding", "softmax_weight", "softmax_bias") and dense == [
         ("lstm0/projection",), ("lstm0/bias",), ("lstm0/kernel",)] and trainer.plan.pull_rounds == 1
@@ -192,7 +192,7 @@ class Telling(toys.Toy):
 def test_early_a_sum_begins_when_the_last_microbatch_has_its_gradients(comm, small):
     small(1)
     model = Telling()
-    trainer = Trainer.open(model, toys.toy_data(), toys.make_options("toy", "sgd", overlap=None),
+    trainer = Trainer.open(model, toys.toy_data(), toys.make_options("toy", "sgd", overlap=None, device="cpu"),
                            Communicator(comm, in_blocks(comm.size, 1)))
     model.seen, model.exchanges = [], trainer.parameters.exchanges
     trainer.train_step()

@@ -49,11 +49,11 @@ def test_what_no_training_left_is_refused(case):
     for entries, words in (
             (first[:-1], "owner|it is cut"),
             ([9, *first], "there is no worker 9, only 3"),
-            (first[:1] * 2 + first, "of no training"),
+            (first[:1] * 2 + first, "not of a training"),
             (first + first[-1:], f"owner 0, entry {len(first)}: worker {first[-1]} had done")):
         with pytest.raises(ValueError, match=words):
             check_possible(changed(record, 0, entries), text, STEPS)
-    with pytest.raises(ValueError, match="of no training|ends before"):
+    with pytest.raises(ValueError, match="not of a training|ends before"):
         check_possible(record, text, STEPS + 1)
 
 

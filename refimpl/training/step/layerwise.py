@@ -15,7 +15,7 @@ import numpy as np
 from kernels import array_module, take_rows
 from kernels.exact_sum import DIGITS
 from kernels.reductions import sum_of_squares_per_row
-from kernels.update import OPTIMIZERS, definition
+from kernels.update import OPTIMIZERS, update_dense
 from models import Variable
 from refimpl.gradients import ExactSum
 
@@ -92,13 +92,21 @@ def _lamb_ratio(norms) -> float:
 
 
 def _direct(step: Step, number: int, told: dict):
-    """Update the moments of a variable, or of rows of it; return the direction of its step. Local."""
-    parts = {slot: _part(array, step.ids) for slot, array in step.state.items()}
-    direction = definition.lamb_direction(_part(step.values, step.ids), parts["first"], parts["second"], step.gradient,
-                                          step=number, **told, scale=step.scale, decay=step.decay)
+    """Update the moments of a variable, or of rows of it; return the direction of its step. Local.
+
+    The direction is where adam with rate -1 goes from -0.0, to which any number is added exactly. Sgd with the values
+    as gradient adds their decay.
+    """
+    values, parts = _part(step.values, step.ids), {slot: _part(array, step.ids) for slot, array in step.state.items()}
+    xp = array_module(values)
+    direction = xp.full_like(values, -0.0)
+    update_dense("adam", direction, parts, step.gradient, -1.0, step=number, scale=step.scale, **told)
+    if step.decay:
+        update_dense("sgd", direction, {}, values, -1.0, step=number, scale=step.decay)
     if step.ids is not None:
+        ids = xp.asarray(step.ids)
         for slot, part in parts.items():
-            step.state[slot][step.ids] = part
+            step.state[slot][ids] = part
     return direction
 
 

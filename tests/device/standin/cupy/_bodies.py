@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import indent
 
 from cupy import _touched, standin
-from cupy._array import SCALARS
+from cupy._array import SCALARS, unwrap
 
 ELEMENT = """
 def loops(rows_, columns_, {names}):
@@ -57,11 +57,23 @@ finish = kernel.finish and inlined(kernel.finish)
 def install():
     """Let ``kernels.cuda`` launch its kernels here, if the project is importable."""
     try:
-        from kernels.cuda import kernel
+        from kernels.cuda import kernel, product
     except ImportError:
         return
     simulated = os.environ.get("REFIMPL_STANDIN_KERNELS") == "simulator"
-    kernel.load = simulator if simulated else loops
+    kernel.load, product.multiply = simulator if simulated else loops, multiply
+
+
+def multiply(left, right, out, kept):
+    """Stand for ``kernels.cuda.product.multiply``: it refuses what cuBLAS would misread."""
+    from cupy import cublas
+    from kernels.cuda.product import layout
+
+    for matrix in (left, right, out):
+        layout(matrix)
+    if not kept:
+        unwrap(out)[...] = 0  # cuBLAS does not read what it does not keep
+    cublas.gemm("N", "N", left, right, out=out, beta=float(kept))
 
 
 def on_host(arguments, kinds):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cupy import _keywords, _launches, _races, _touched, standin
-from cupy._array import ndarray, outputs, unwrap, wrap
+from cupy._array import flushed, ndarray, outputs, unwrap, wrap
 
 DTYPES = ("bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128 intp "
           "uintp dtype generic floating integer number").split()
@@ -84,7 +84,7 @@ class ufunc:
         self.nin, self.nout, self.nargs = self._numpy.nin, self._numpy.nout, self._numpy.nargs
 
     def __call__(self, *args, **kwargs):
-        return _call(self.__name__, self._numpy, args, kwargs)
+        return _call(self.__name__, lambda *given, **named: flushed(self._numpy(*given, **named)), args, kwargs)
 
     def at(self, a, indices, b=None):
         if self.__name__ not in ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cupy import _keywords, _launches, _touched, standin
-from cupy._array import SCALARS, ndarray, outputs, unwrap, wrap
+from cupy._array import SCALARS, flushed, ndarray, outputs, unwrap, wrap
 
 
 def _binary(name):
@@ -13,7 +13,7 @@ def _binary(name):
                 raise TypeError(f"Unsupported type {type(other)}")
             return NotImplemented
         with np.errstate(all="ignore"):
-            result = getattr(self._host, name)(unwrap(other))
+            result = flushed(getattr(self._host, name)(unwrap(other)))
         _launches.note(name, () if name.startswith("__i") else (self._host, unwrap(other)), result)
         _touched.note(result, (self, other), [self] if result is self._host else ())
         return wrap(result, self)
