@@ -23,8 +23,8 @@ OF_BITS = {"order=tree", "lost-digits"}
 """Deviations that a tolerance allows: they show in bits, or in digits that are not there."""
 OF_AGGREGATION = {
     "group-divided-by-world", "divided-by-holders", "divided-by-pushers", "matched-by-position", "kinds-mixed",
-    "small-lost", "nan-to-zero", "denormals-flushed", "half-overflow", "ids-float32", "ids-int32", "ids-uint32",
-    "ids-int16", "ids-float16", "offsets-int32", "offsets-differ", "padding-added", "group-ranks-as-places",
+    "small-lost", "nan-to-zero", "denormals-flushed", "half-overflow", "ids-float32", "ids-int32",
+    "ids-int16", "offsets-int32", "offsets-differ", "padding-added", "group-ranks-as-places",
     *(code for code, *_ in bags.MISTAKES), "ids-clamped", "last-row-lost", "tail-lost", "clamped", "use-miscounted",
     "uses-averaged"}
 """Deviations of aggregation, which its own cases show: trainings need not show them again."""

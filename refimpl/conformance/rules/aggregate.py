@@ -11,8 +11,8 @@ from refimpl.conformance.semantics import Semantics
 from refimpl.plain.rows import last_of
 from refimpl.plain.sums import Sums
 
-COMBINED = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum, "multiply": np.multiply}
-NEUTRAL = {np.add: 0.0, np.maximum: -np.inf, np.minimum: np.inf, np.multiply: 1.0}
+COMBINED = {"add": np.add, "maximum": np.maximum}
+NEUTRAL = {np.add: 0.0, np.maximum: -np.inf}
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,6 @@ def _of_groups(size, counts, rank, right):
 WEIGHTS = (
     ("divided-by-full-batch", "the loss is divided by as many full batches as there are ranks, not by the number of "
      "examples", _by(lambda counts, rank: len(counts) * counts.max())),
-    ("divided-by-active-batches", "the loss is divided by full batches of the ranks that have examples",
-     _by(lambda counts, rank: (counts > 0).sum() * counts.max())),
     ("divided-by-ranks", "the loss is divided by the number of ranks, not by that of examples",
      _by(lambda counts, rank: len(counts))),
     ("mean-of-active-means", "the loss is the mean of means over the ranks that have examples",

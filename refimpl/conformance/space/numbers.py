@@ -11,7 +11,6 @@ NUMBERS = (
     ("inverted", "{} divides what it should multiply, or the reverse", lambda x, n: 1 / x),
     ("times-n", "{} is multiplied by N", lambda x, n: x * n), ("by-n", "{} is divided by N", lambda x, n: x / n),
     ("doubled", "{} is twice as large", lambda x, n: x * 2), ("halved", "{} is half as large", lambda x, n: x / 2),
-    ("rooted", "the root of {} takes its place", lambda x, n: np.sqrt(x)),
     ("plus-one", "{} is one too large", lambda x, n: x + 1),
     ("minus-one", "{} is one too small", lambda x, n: np.maximum(1, x - 1)),
     ("negated", "{} has the other sign", lambda x, n: -x),

@@ -45,12 +45,8 @@ MEMBERS = (
 )
 """(code, words, change of the ranks in a sum: see ``Aggregation``)."""
 
-COMBINED = (("maximum", "contributions are not added: the largest is taken"),
-            ("minimum", "contributions are not added: the smallest is taken"),
-            ("multiply", "contributions are multiplied, not added"))
 DUPLICATES = (("first", "of rows that share an id on a rank, the first one counts"),
-              ("mean", "rows that share an id on a rank are averaged, not added"),
-              ("maximum", "of rows that share an id on a rank, the largest elements count"))
+              ("mean", "rows that share an id on a rank are averaged, not added"))
 
 
 def _times(factor):
@@ -82,12 +78,9 @@ DIVISORS = (
     ("group-divided-by-world", "divided by the size of the world, not by that of the group",
      _instead(lambda m, p: m.case.ranks)),
     ("doubled", "multiplied by 2", _times(lambda m, p: 1 / 2)),
-    ("divided-by-power", "divided by the next power of two, not by N",
-     _instead(lambda m, p: 1 << (len(m.group) - 1).bit_length())),
     ("divided-by-pushers", "divided by the number of ranks that have rows of the variable at all", _instead(_pushes)),
     ("divided-by-holders", "divided by the number of ranks that have a gradient of the variable, not by N",
      _instead(_holders), lambda case: "absent" in case.needs),
-    ("divided-by-variables", "divided by the number of variables as well", _times(lambda m, p: len(m.case.variables))),
 )
 """(code, words, change of a divisor, perhaps the cases that it concerns)."""
 
@@ -168,10 +161,11 @@ def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
     found = [Deviation(code, f"sums are {words}", {"divisor": change}, *concerns)
              for code, words, change, *concerns in DIVISORS]
-    found += wrong_numbers("divisor", "what sums are divided by", but=("times-n", "by-n", "halved"))  # see DIVISORS
+    found += wrong_numbers("divisor", "what sums are divided by", but=(
+        "times-n", "by-n", "missing", "squared", "halved"))  # see DIVISORS
     found += [Deviation(code, words, {"members": change}) for code, words, change in MEMBERS]
-    found += [Deviation(f"combined={how}", words, {"combined": lambda right, m, p, how=how: how})
-              for how, words in COMBINED]
+    found.append(Deviation("combined=maximum", "contributions are not added: the largest is taken",
+                           {"combined": lambda right, m, p: "maximum"}))
     found += [Deviation(f"duplicates={how}", words, {"duplicates": lambda right, m, p, how=how: how})
               for how, words in DUPLICATES]
     if ranks == 1:

@@ -47,10 +47,9 @@ def _without_remainder(right, machine, place):
     return [{n: kept(machine.case.variable(n).shape, g) for n, g in gradients.items()} for gradients in right]
 
 
-@parametrised
-def _of_all_values(divided, right, machine, place):
+def _mean_of_values(right, machine, place):
     found = [machine.after(place.step - 1, r)[0] for r in machine.group]
-    return {n: sum(v[n] for v in found) / (len(found) if divided else 1) for n in right}
+    return {n: sum(v[n] for v in found) / len(found) for n in right}
 
 
 def _step_before(right, machine, place):
@@ -122,7 +121,6 @@ def deviations(ranks: int) -> list[Deviation]:
     found += [Deviation("start-of-another", f"training starts from rank {r}'s values, not from rank 0's", {
         "start": lambda right, m, p, r=r: m.start(r)[p.variable.name]}) for r in range(1, ranks)]
     if ranks > 1:
-        for code, words, divided in (("parameter-reduced", "averaged", True), ("parameter-summed", "summed", False)):
-            found.append(Deviation(code, f"the parameters are {words} over the ranks, not the gradients",
-                                   {"updates": _alone, "before": _of_all_values(divided)}))
+        found.append(Deviation("parameter-reduced", "the parameters are averaged over the ranks, not the gradients",
+                               {"updates": _alone, "before": _mean_of_values}))
     return found
