@@ -114,7 +114,7 @@ def test_activations_are_told_where_there_are_some():
 
 def test_a_choice_of_codecs_is_told_and_made(tmp_path, capsys):
     """One rank sends nothing, so nothing is encoded."""
-    said = ["train", "lm", "--preset", "tiny", "--steps", "1", "--output", str(tmp_path / "run"), "--architecture", "auto"]
+    said = ["train", "lm", *TINY, "--steps", "1", "--output", str(tmp_path / "run"), "--architecture", "auto"]
     assert main([*said, "--codec", "dense=bf16/integers:8"]) == 0
     assert "dense gradients as bf16/integers:8" in capsys.readouterr().out
     assert json.loads((tmp_path / "run" / "config.json").read_text())["options"]["codec"] == {}

@@ -49,7 +49,7 @@ def test_nothing_of_ours_is_imported(foreign, tmp_path):
 
 
 def test_the_check_sees_an_import(foreign, tmp_path):
-    job = run(["-c", ALONE + "\nimport models"], foreign, tmp_path)
+    job = run(["-c", "import models"], foreign, tmp_path)
     assert job.returncode and "this models is another one" in job.stderr
 
 

@@ -1,5 +1,7 @@
 """The check of a trace: right ones pass at every stage, wrong ones are located and named."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from trace_mutants import MUTANTS, CountedTwice, Dropped, EveryRow, OneByOne, RowsSwapped
@@ -30,6 +32,12 @@ def located(outcome):
     return verdict.diagnosis.code, verdict.stage, finding.step
 
 
+@cache
+def judged(mutant):
+    """Return the outcome of a mutant's training, which several tests look at."""
+    return judge_trace(mutant().train())
+
+
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("name", NAMES)
 def test_our_own_trace_passes_to_the_bit(name, precision):
@@ -51,7 +59,7 @@ def test_another_order_of_summation_passes(name, precision, stages):
 
 @pytest.mark.parametrize("mutant, code, stage, step", MUTANTS.values(), ids=MUTANTS)
 def test_mutants_are_located_and_named(mutant, code, stage, step):
-    assert located(judge_trace(mutant().train())) == (code, stage, step)
+    assert located(judged(mutant)) == (code, stage, step)
 
 
 @pytest.mark.parametrize("name", [name for name, (_, code, *_) in MUTANTS.items()
@@ -65,11 +73,11 @@ def test_mutants_are_seen_by_their_last_parameters_alone(name, monkeypatch):
 
 
 def test_words_say_what_and_where():
-    dropped = judge_trace(Dropped().train()).failed[0]
+    dropped = judged(Dropped).failed[0]
     assert dropped.diagnosis.words == "microbatch 1 counted never"
-    twice = judge_trace(CountedTwice().train()).failed[0]
+    twice = judged(CountedTwice).failed[0]
     assert twice.diagnosis.words == "microbatch 0 counted twice; microbatch 2 counted never"
-    swapped = judge_trace(RowsSwapped().train()).failed[0]
+    swapped = judged(RowsSwapped).failed[0]
     ids = golden("lm", "float32").get("aggregated", 1, "softmax_weight").ids
     assert f"row {ids[2]} has what belongs to {ids[5]}" in swapped.diagnosis.evidence
     finding = next(f for f in swapped.findings if not f.ok)
@@ -78,14 +86,14 @@ def test_words_say_what_and_where():
 
 
 def test_what_follows_from_the_first_difference_says_so():
-    first, second = judge_trace(OneByOne().train()).failed
+    first, second = judged(OneByOne).failed
     assert first.diagnosis.code == "one-by-one" and second.diagnosis is None
     assert second.why.endswith("the first difference is in state of step 0")
 
 
 def test_an_update_is_judged_by_its_own_inputs():
     """Wrong sums, rightly applied: only the sums are to blame."""
-    assert status(judge_trace(RowsSwapped().train()))["parameters"] == "passed"
+    assert status(judged(RowsSwapped))["parameters"] == "passed"
 
 
 def test_untouched_rows_with_momentum():
@@ -111,6 +119,7 @@ def test_one_wrong_number_is_found_where_it_is(seed):
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.thorough("0", "3", "5")  # each model in each precision
 def test_correct_implementations_are_never_accused(seed):
     """Sums over microbatches in any order; averages of local means; some stages and steps handed in."""
     class Any(Peer):
@@ -176,7 +185,8 @@ def test_a_change_of_ours_is_located_and_named(name, change, code, stage, step, 
     assert plain(outcome)["diagnoses"][0]["snippet"] == ""  # there is no adapter to call
 
 
-def test_parameters_alone():
+def test_parameters_alone(monkeypatch):
+    monkeypatch.setattr(check, "explain", lambda *arguments: None)  # which takes most of the time
     trace = copy(golden("lm", "float32")).only(("parameters",))
     assert not judge_trace(trace).failed
     trace.arrays["parameters", 3, None, "softmax_bias", "value"][7] += 1e-4
