@@ -72,7 +72,10 @@ def main(comm, sizes) -> list[dict]:
     network, rows = calibrate(comm), []
     for name in ALGORITHMS:
         topology = comm.machines if name == "hierarchical" else None
-        schedule = make_schedule(name, comm.size, comm.size, machines=topology)
+        try:
+            schedule = make_schedule(name, comm.size, comm.size, machines=topology)
+        except ValueError:  # it does not serve this number of ranks
+            continue
         for size in sizes:
             vector = np.zeros(size // 4, np.float32)
             runner = ScheduleRunner(schedule, comm, vector.size, vector, "validation", lambda start, stop: {})
