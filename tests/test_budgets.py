@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6554,
+    "kernels": 6558,
     "models": 6177,
     "refimpl/*.py": 194,
     "refimpl/cli": 2679,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1951,
     "refimpl/training": 8057,
     "refimpl/transport": 3972,
-    "tests": 45667,
+    "tests": 45671,
 }
 
 

@@ -22,7 +22,8 @@ from kernels.lstm.fast import transpose
 
 TALL, SHORT = 24, 8  # rows of a tile: 24 and an element of x fit in the 32 vector registers of AVX-512
 WIDE, NARROW = 16, 8  # its columns
-DEPTHS = (2**40, 448, 384, 320, 256, 512)  # the first: all terms in one piece
+ONE_PIECE, NO_ZERO = 2**40, 2**41  # all terms in one piece; the second: as BLAS adds small ones, not to 0 at first
+DEPTHS = (ONE_PIECE, NO_ZERO, 448, 384, 320, 256, 512)
 WIDEST = 128  # columns up to which this is faster than BLAS
 
 
@@ -69,41 +70,44 @@ def has_registers() -> bool:
 
 
 def _tile(rows, columns):
-    """Return a Numba intrinsic that computes a tile of ``product``: (out, weights, x, steps, terms, first) -> None.
+    """Return a Numba intrinsic that computes a tile of ``product``. Its result is None.
 
     out, weights, x: addresses of the tile, and of the first terms.  steps: bytes between rows of the three.
-    first: whether these are the first terms; else the sum is added to what is there.
+    first: whether these are the first terms, added to ``zero``; else the sum is added to what is there.
+    zero: -0 if a sum that rounds to -0 stays so.
     """
-    def add(typingctx, out, weights, x, steps, terms, first):
+    def add(typingctx, out, weights, x, steps, terms, first, zero):
         def generate(context, builder, signature, arguments):
             element, lane = ir.FloatType(), ir.IntType(32)
-            vector, zero = ir.VectorType(element, columns), ir.Constant(ir.VectorType(element, columns), None)
+            vector, nothing = ir.VectorType(element, columns), ir.Constant(ir.VectorType(element, columns), None)
             fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3),
                                                  f"llvm.fma.v{columns}f32")
-            out, weights, x, steps, terms, first = arguments
+            out, weights, x, steps, terms, first, zero = arguments
             out_step, weights_step, x_step = cgutils.unpack_tuple(builder, steps, 3)
 
             def at(base, index, step, kind, more=0):
                 place = builder.add(builder.add(base, builder.mul(index, step)), ir.Constant(base.type, more))
                 return builder.inttoptr(place, kind.as_pointer())
 
-            sums = [cgutils.alloca_once_value(builder, zero) for _ in range(rows)]
+            def everywhere(number):
+                one = builder.insert_element(nothing, number, lane(0))
+                return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(lane, columns), None))
+
+            sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(rows)]
             for total in sums:
-                builder.store(zero, total)
+                builder.store(nothing, total)
             with cgutils.for_range(builder, terms) as loop:
                 right = builder.load(at(x, loop.index, x_step, vector), align=4)
                 for row, total in enumerate(sums):
-                    one = builder.load(at(weights, loop.index, weights_step, element, 4 * row))
-                    one = builder.insert_element(zero, one, lane(0))
-                    left = builder.shuffle_vector(one, zero, ir.Constant(ir.VectorType(lane, columns), None))
+                    left = everywhere(builder.load(at(weights, loop.index, weights_step, element, 4 * row)))
                     builder.store(builder.call(fma, [left, right, builder.load(total)]), total)
             for row, total in enumerate(sums):
                 place = at(out, ir.Constant(out.type, row), out_step, vector)
-                before = builder.select(first, zero, builder.load(place, align=4))
+                before = builder.select(first, everywhere(zero), builder.load(place, align=4))
                 builder.store(builder.fadd(before, builder.load(total)), place, align=4)
             return context.get_dummy_value()
 
-        return types.void(out, weights, x, steps, terms, first), generate
+        return types.void(out, weights, x, steps, terms, first, zero), generate
 
     return intrinsic(add)
 
@@ -137,7 +141,7 @@ def product(weights, x, out, depth):
 
     float32; each row is contiguous.  depth: of ``depth_for``.
     """
-    start, terms = 0, len(x)
+    start, terms, zero = 0, len(x), np.float32(-0.0 if depth == NO_ZERO else 0.0)
     while start < terms:
         count = min(terms - start, depth)
         if depth < terms - start < 2 * depth:
@@ -145,19 +149,19 @@ def product(weights, x, out, depth):
         for panel in range(len(weights)):
             part, target = weights[panel, start:], out[panel * TALL:]
             if len(target) >= TALL:
-                _row(_tall_wide, _tall_narrow, part, x[start:], target, count, start == 0)
+                _row(_tall_wide, _tall_narrow, part, x[start:], target, count, start == 0, zero)
             else:
                 for row in range(0, len(target), SHORT):
-                    _row(_short_wide, _short_narrow, part[:, row:], x[start:], target[row:], count, start == 0)
+                    _row(_short_wide, _short_narrow, part[:, row:], x[start:], target[row:], count, start == 0, zero)
         start += count
 
 
 @inlined
-def _row(wide, narrow, weights, x, out, count, first):
+def _row(wide, narrow, weights, x, out, count, first, zero):
     """Compute tiles side by side."""
     steps, columns = (out.strides[0], weights.strides[0], x.strides[0]), out.shape[1]
     for column in range(0, columns - columns % WIDE, WIDE):
-        wide(out.ctypes.data + 4 * column, weights.ctypes.data, x.ctypes.data + 4 * column, steps, count, first)
+        wide(out.ctypes.data + 4 * column, weights.ctypes.data, x.ctypes.data + 4 * column, steps, count, first, zero)
     if columns % WIDE:
         column = columns - NARROW
-        narrow(out.ctypes.data + 4 * column, weights.ctypes.data, x.ctypes.data + 4 * column, steps, count, first)
+        narrow(out.ctypes.data + 4 * column, weights.ctypes.data, x.ctypes.data + 4 * column, steps, count, first, zero)

@@ -39,7 +39,7 @@ def choose_overlap(wanted: bool | None, threads: bool, machines: Machines, hosts
 
     With one rank on each machine, "early" was as fast as the thread or faster (docs/measured.md). With more ranks on a
     machine, sums use shared memory, and nothing can begin early. There a thread pays if the ranks have free time. If
-    many ranks share a core, the thread, its smaller messages and an agreement for each bucket slow down other ranks.
+    many ranks share a core, the thread and its smaller messages slow down other ranks.
     Measured on 2 cores at 200 Mbit/s: steps of 4 ranks were 1.0 to 1.2 x as fast with a thread, steps of 8 ranks 0.7 to
     0.95 x. Raises ValueError if a thread is wanted and MPI does not allow it.
     """
