@@ -18,7 +18,7 @@ BUDGETS = {
     "models": 6177,
     "refimpl/*.py": 194,
     "refimpl/cli": 2679,
-    "refimpl/collectives": 4926,
+    "refimpl/collectives": 4929,
     "refimpl/conformance": 9048,
     "refimpl/enclosure": 1060,
     "refimpl/experiments": 7438,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1951,
     "refimpl/training": 8057,
     "refimpl/transport": 3972,
-    "tests": 45671,
+    "tests": 45672,
 }
 
 

@@ -69,8 +69,9 @@ def test_foretold_seconds_are_bytes_over_bandwidth_where_nothing_else_costs():
      "a sparse variable has no strategy 'allreduce'; give server, allgather, as-dense"),
     (dict(sparse=False, strategy="server", partitions=4), "only a sparse variable on the server"),
     (dict(sparse=True, strategy="allgather", alpha=Fraction(1, 7)), "1/7 of 240 rows"),
-    (dict(sparse=True, strategy="server", alpha=Fraction(1, 120), partitions=4), "in each of 4 partitions"),
-    (dict(sparse=True, strategy="server", alpha=Fraction(3, 2)), "give a part"),
+    (dict(sparse=True, strategy="server", alpha=Fraction(1, 120), partitions=4),
+     "each of 4 partitions has the same whole number"),
+    (dict(sparse=True, strategy="server", alpha=Fraction(3, 2)), "α = 3/2 of 240 rows"),
 ])
 def test_refusals(wrong, said):
     with pytest.raises(ValueError, match=said):
