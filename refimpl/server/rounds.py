@@ -11,7 +11,7 @@ import numpy as np
 
 from refimpl.server.partition import Partitioning
 
-T = TypeVar("T")
+Begun = TypeVar("Begun")
 
 ROUND = 1 << 18  # bytes of all rows of a round; smaller rounds cost more than the earlier start gains
 FIRST = 1 << 14  # bytes of a message of row numbers, in which few rows travel along: see ``row_numbers``
@@ -42,12 +42,12 @@ def cut(numbers, edges, first: int = 0) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(ends[:len(edges)])]
 
 
-def ahead(begun: Iterable[T]) -> Iterator[T]:
+def ahead(begun: Iterable[Begun]) -> Iterator[Begun]:
     """Yield the items of ``begun``, each after the next one was taken, too. Local.
 
     ``for pending in ahead(start(k) for k in rounds): pending.wait(); ...`` has one round in flight while it works.
     """
-    waiting: list[T] = []
+    waiting: list[Begun] = []
     for item in begun:
         waiting.append(item)
         if len(waiting) > 1:
