@@ -22,7 +22,7 @@ BUDGETS = {
     "refimpl/conformance": 9048,
     "refimpl/enclosure": 1060,
     "refimpl/experiments": 7438,
-    "refimpl/gradients": 1232,
+    "refimpl/gradients": 1230,
     "refimpl/jax": 1464,
     "refimpl/notebook": 1798,
     "refimpl/pictures": 2002,

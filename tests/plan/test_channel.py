@@ -2,10 +2,8 @@
 
 import json
 
-import pytest
-
 from refimpl.cli import main
-from refimpl.plan.channel import BOUND, rows_of_table
+from refimpl.plan.channel import BOUND
 
 TINY = ["plan", "lm", "--preset", "tiny", "--ranks", "4", "--machines", "2", "--rate", "10mbit", "--architecture",
         "hybrid", "--microbatches", "4", "--channel", "--json"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from test_bytes_mpi import Metered, counted, differences
-from toys import DEVICE, RATES, answer_of, refusal, whole_state
+from toys import DEVICE, RATES, answer_of, device_for, refusal, whole_state
 
 from kernels.update import OPTIMIZERS
 from models.data import Examples
@@ -42,8 +42,7 @@ def data(microbatches=MICROBATCHES, size=3):
 
 
 def options(optimizer="adam", **changes):
-    device = "cpu" if "codec" in changes else DEVICE  # on a GPU gradients are not encoded
-    return Options(**{"device": device, "optimizer": optimizer, "learning_rate": RATES[optimizer], "steps": 3,
+    return Options(**{"device": device_for(changes), "optimizer": optimizer, "learning_rate": RATES[optimizer], "steps": 3,
                       "clip_norm": 0.3, "weight_decay": 0.01, "architecture": "allreduce", **changes})
 
 

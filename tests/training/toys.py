@@ -226,10 +226,14 @@ RATES = {"sgd": 0.5, "momentum": 0.1, "nesterov": 0.1, "adagrad": 0.2, "adam": 0
          "lamb": 0.01}
 
 
+def device_for(changes):
+    """Return where a training with these options runs: on DEVICE, but on the CPU with what a GPU refuses."""
+    return "cpu" if {"codec", "precision", "consistency"} & changes.keys() else DEVICE
+
+
 def make_options(work, optimizer, **changes):
     """Return the options under which a work is trained here: clipping and, where it applies, weight decay are on."""
-    kept_on_host = {"codec", "precision", "consistency"} & changes.keys()  # a GPU refuses these
-    return Options(**{"device": "cpu" if kept_on_host else DEVICE, "optimizer": optimizer,
+    return Options(**{"device": device_for(changes), "optimizer": optimizer,
                       "learning_rate": RATES[optimizer], "warmup": 2, "steps": 3, "rate": "cosine", "rate_steps": 20,
                       **WORKS[work][2], **changes})
 

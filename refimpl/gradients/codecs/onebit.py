@@ -5,8 +5,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from kernels.levels import encode_signs
 from refimpl.gradients.codecs.levels import Levels
 
