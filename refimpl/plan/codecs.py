@@ -17,8 +17,11 @@ variables that a codec would not make smaller.
 def codecs_allowed(asked: dict[str, str]) -> dict[str, list[str]]:
     """Return kind or variable -> list of codecs. Several, as in "bf16/integers:8", are those among which auto chooses.
 
-    Local. Raises ValueError for an unknown codec.
+    Local. Raises ValueError for an unknown codec, or what is no string.
     """
+    for which, text in asked.items():
+        if not isinstance(text, str):
+            raise ValueError(f"the codec of {which!r} is {text!r}: give its name as a string, for example 'bf16'")
     allowed = {which: text.split("/") for which, text in asked.items()}
     for codec in (codec for some in allowed.values() for codec in some):
         codec_of(codec)

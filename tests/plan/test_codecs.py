@@ -107,6 +107,12 @@ def test_only_auto_chooses_a_codec():
         Options(codec={"dense": "bf16/fp16"})
 
 
+def test_a_codec_that_is_no_string_is_refused():
+    for wrong in ({}, 16, None):
+        with pytest.raises(ValueError, match=f"the codec of 'dense' is {wrong}: give its name as a string"):
+            Options(codec={"dense": wrong})
+
+
 def test_the_report_says_what_is_encoded():
     chosen = chosen_with({"dense": "bf16", "sparse": "fp16"})
     assert ", allreduce direct, 1 gradient as fp16, 2 gradients as bf16, rows of" in headline(chosen)
