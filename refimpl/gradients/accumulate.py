@@ -23,7 +23,7 @@ class DenseTree:
         self.tree = TreeSum(self._join)
 
     def push(self, leaf: int, gradients):
-        """Add a microbatch's gradients (name -> array); None for a microbatch without examples, which adds zeros."""
+        """Add a microbatch's gradients (name -> array). None adds zeros, for a microbatch without examples."""
         node, gradients = Node(0, leaf), gradients or {}
         parts = self.tree.parts
         if parts and parts[-1][0].is_left_sibling_of(node):
@@ -49,19 +49,19 @@ class DenseTree:
         return {node: {name: view.copy() for name, view in arena.views.items()} for node, arena in self.tree.parts}
 
     def put(self, node: Node, sums):
-        """Add a node from ``formed``; its first leaf follows the last pushed leaf. sums: name -> array."""
+        """Add a node from ``formed``. Its first leaf must follow the last pushed leaf. sums: name -> array."""
         self.tree.push(node, (self.homes.get(node.first_leaf) or self.arena()).fill(sums))
 
     def arena(self) -> Arena:
-        """Return an arena to write to. It still has its old contents."""
+        """Return an arena to write to. It may have old contents."""
         return self.free.pop() if self.free else Arena(self.layout, self.xp, codec=self.codec)
 
     def held(self) -> list:
-        """Return nothing: arenas are kept and reused."""
+        """Return an empty list: no array is released, because arenas are reused."""
         return []
 
     def take(self) -> list[tuple[Node, Arena]]:
-        """Return the nodes that cover the pushed leaves, and reset. ``give_back`` their arenas after use."""
+        """Return the nodes that cover the pushed leaves, and reset. After use ``give_back`` their arenas."""
         parts, self.tree.parts = self.tree.parts, []
         return parts
 
@@ -82,7 +82,7 @@ class RowTree:
         self.empty = {v.name: RowGradient(np.empty(0, np.int64), xp.empty((0, v.shape[1]), v.dtype)) for v in variables}
 
     def push(self, leaf: int, gradients: dict[str, RowGradient] | None):
-        """Add a microbatch's row gradients (name -> RowGradient); None for one without examples, which adds nothing."""
+        """Add a microbatch's row gradients (name -> RowGradient). None adds no rows, for one without examples."""
         gradients = gradients or self.empty
         for name, tree in self.trees.items():
             ids, rows = gradients[name].ids, gradients[name].rows
@@ -99,7 +99,7 @@ class RowTree:
         return found
 
     def put(self, node: Node, sums: dict[str, RowGradient]):
-        """Add a node from ``formed``; its first leaf follows the last pushed leaf."""
+        """Add a node from ``formed``. Its first leaf must follow the last pushed leaf."""
         for name, tree in self.trees.items():
             tree.push(node, sums[name])
 

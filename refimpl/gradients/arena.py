@@ -16,7 +16,7 @@ TOUCHED = "\0touched"
 
 @dataclass(frozen=True)
 class Layout:
-    """The places of the arrays in an arena: names and shapes in order, one dtype, no gaps.
+    """The arrays of an arena: names and shapes in order, of one dtype, without gaps.
 
     Every rank derives the same layout from the same variables, so arenas have the same format on all ranks.
     """
@@ -40,7 +40,7 @@ class Layout:
         return replace(self, dtype=codec.dtype_of(self.dtype))
 
     def with_marks(self) -> "Layout":
-        """Return this layout with one mark more for each row, which counts gradients of it (see ``RowsAsDense``)."""
+        """Return this layout with a mark for each row, which counts the gradients of this row (``RowsAsDense``)."""
         marks = tuple((shape[0],) for shape in self.shapes)
         return Layout(self.names + tuple(n + TOUCHED for n in self.names), self.shapes + marks, self.dtype)
 
@@ -58,7 +58,7 @@ class Layout:
         return self.offsets[-1]
 
     def overlaps(self, start: int, stop: int) -> dict[str, int]:
-        """Return variable -> its elements, with marks, in [start, stop): a message's elements by variable. Local."""
+        """Return variable -> how many of its elements and marks lie in [start, stop), for the ledger. Local."""
         offsets, found = self.offsets, {}
         for i in range(max(0, bisect.bisect_right(offsets, start) - 1), len(self.names)):
             if offsets[i] >= stop:
@@ -73,7 +73,7 @@ class Layout:
 class Arena:
     """A flat buffer and its named views: ``arena[name]`` has the array's shape and shares the buffer's memory.
 
-    flat: (layout.size,) array under the views; None: a new one of zeros.
+    flat: (layout.size,), the buffer; None: a new one of zeros.
     codec: of the contents, if these are messages (``Layout.encoded``).
     """
 

@@ -1,7 +1,7 @@
 """An exact sum of float64 numbers, rounded once at the end. It does not depend on the order.
 
-Its digits are those of ``kernels.exact_sum``: adding numbers, and adding the digits of other ranks, is integer
-addition. So a norm for clipping has the same bits however rows are spread over ranks.
+Numbers become integer digits (``kernels.exact_sum``), and digits of several ranks are added as integers. So a norm for
+clipping has the same bits, wherever the rows are.
 """
 
 from fractions import Fraction
@@ -11,7 +11,7 @@ import numpy as np
 from kernels import array_module
 from kernels.exact_sum import DIGIT, DIGITS, LOWEST, digits_of
 
-ROOM = 2**30  # numbers that one accumulator may take before a digit could overflow
+ROOM = 2**30  # one call takes fewer numbers, so that no digit overflows
 
 
 class ExactSum:
@@ -21,9 +21,9 @@ class ExactSum:
         self.digits = np.zeros(DIGITS, np.int64) if digits is None else digits
 
     def add(self, values):
-        """Add float64 values, any shape, at most 2**30 in all. Raises ValueError if one is not finite.
+        """Add float64 values of any shape. Raises ValueError if one is not finite, or if there are 2**30 or more.
 
-        Values on a device are added up on the device; only one row of digits comes to the host.
+        Values on a device are added up there. Only the digits of their sum come to the host.
         """
         values = array_module(values).asarray(values, dtype=np.float64).ravel()
         if values.size >= ROOM:

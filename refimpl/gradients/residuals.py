@@ -1,6 +1,4 @@
-"""Dense gradients that travel by microbatch, or of which only some elements do. What is left out is added to the next
-step's.
-"""
+"""Trees of dense gradients whose codec encodes each microbatch by itself, or leaves something for the next step."""
 
 import numpy as np
 
@@ -11,11 +9,11 @@ from refimpl.gradients.tree import Node, TreeSum
 
 
 class ElementTree(RowTree):
-    """A ``RowTree`` of dense variables, of which each element is a row. Local.
+    """A ``RowTree`` of dense variables. Each element is a row. Local.
 
-    codec: picks what is sent.  leaves: this rank's microbatches.  step() -> the number of the step at hand.
-    left_out: (variable, microbatch) -> float32 of the variable's shape, what no step has sent; of a codec that keeps
-    more arrays (``Codec.kept``), so many of these.  units: V.
+    codec: picks what is sent.  leaves: this rank's microbatches.  step() -> the number of the current step.
+    left_out: (variable, microbatch) -> the residual, float32 of the variable's shape. A codec may keep several arrays
+    of this shape (``Codec.kept``).  units: V.
     """
 
     def __init__(self, variables, codec: Codec, leaves, step=lambda: 0, units: int = 1):
@@ -35,7 +33,7 @@ class ElementTree(RowTree):
                 places = picks.places(values, gradient)
                 sent = picks.sent(values[places])
                 picks.drop(kept, places, sent)
-            else:  # kept back, it would never be seen; sent, it ends the training
+            else:  # send what is not finite, so that the training stops; in the residual nobody would see it
                 places = np.flatnonzero(~np.isfinite(values))
                 sent = values[places]
                 kept[:, places] = 0
@@ -43,10 +41,10 @@ class ElementTree(RowTree):
 
 
 class MessageTree:
-    """Dense gradients of this rank's microbatches, each encoded by itself and kept as it is. Local.
+    """The messages of this rank's microbatches. Each is encoded by itself; none are added. Local.
 
     codec: packs them.  leaves: of this rank.  key(name, leaf): of a microbatch's random numbers.
-    left_out: as an ``ElementTree``'s; empty for a codec without feedback.
+    left_out: as in ``ElementTree``; empty for a codec without feedback.
     """
 
     def __init__(self, variables, codec: Codec, leaves, key):
@@ -57,7 +55,7 @@ class MessageTree:
         self.messages: dict[int, np.ndarray] = {}
 
     def push(self, leaf, gradients):
-        """Encode a microbatch's gradients (name -> array); None for a microbatch without examples: zeros."""
+        """Encode a microbatch's gradients (name -> array). None encodes zeros, for a microbatch without examples."""
         packed = self.messages[leaf] = np.empty(self.size, np.uint8)
         for v, message in zip(self.variables, self.cut(packed)):
             values = self.left_out.get((v.name, leaf), np.float32(0))
@@ -68,7 +66,7 @@ class MessageTree:
                 np.subtract(values, sent, out=self.left_out[v.name, leaf])
 
     def cut(self, packed):
-        """Return views of the messages of each variable. packed: (size,) uint8, those of a microbatch."""
+        """Return a view of each variable's message. packed: (size,) uint8, those of a microbatch."""
         ends = np.cumsum([self.codec.message_bytes(v.size) for v in self.variables])
         return np.split(packed, ends[:-1])
 
@@ -82,14 +80,15 @@ class MessageTree:
         return messages
 
     def held(self) -> list:
-        """Return no arrays: a message is its own."""
+        """Return an empty list: messages are copies, so no array of the caller's is kept."""
         return []
 
 
 class WaitingTree:
-    """Dense gradients of this rank's microbatches, added to what these have left out, until all ranks encode. Local.
+    """Dense gradients of this rank's microbatches, kept until all ranks encode together. Local.
 
-    leaves: of this rank.  left_out: as an ``ElementTree``'s; who takes the leaves leaves in it what is left out then.
+    leaves: of this rank.  left_out: as in ``ElementTree``. ``push`` adds gradients to it. After ``take``, the caller
+    subtracts from it what is sent.
     """
 
     def __init__(self, variables, leaves):
@@ -97,7 +96,7 @@ class WaitingTree:
         self.variables, self.waiting = list(variables), []
 
     def push(self, leaf, gradients):
-        """Add a microbatch's gradients (name -> array); None for a microbatch without examples: zeros."""
+        """Add a microbatch's gradients (name -> array). None adds nothing, for a microbatch without examples."""
         for v in self.variables if gradients is not None else ():
             self.left_out[v.name, leaf] += gradients[v.name]
         self.waiting.append(leaf)
@@ -108,5 +107,5 @@ class WaitingTree:
         return leaves
 
     def held(self) -> list:
-        """Return no arrays: what is left out stays."""
+        """Return an empty list: residuals are not released."""
         return []

@@ -1,4 +1,4 @@
-"""Dense gradients that are encoded by a common scale. Leaves are kept until all ranks have agreed on the scale."""
+"""Dense gradients that are encoded with a common scale. Leaves are kept until all ranks have agreed on the scale."""
 
 from dataclasses import replace
 from typing import Callable

@@ -1,8 +1,8 @@
 """The microbatch tree, which gives the order of all sums of gradients (design.md, I1). Equals plain/tree.py.
 
-Node (level, index) covers the leaves [index * 2**level, (index + 1) * 2**level) that exist; its value is left child +
-right child, and a node without a right child is its left child. Every sum of gradients in the system is a node of this
-tree, so any number of ranks gives the same bits.
+Node (level, index) covers the existing leaves of [index * 2**level, (index + 1) * 2**level). Its value is left child +
+right child. If a node has no right child, its value is that of its left child. Every sum of gradients in the system is
+the value of a node, so any number of ranks gives the same bits.
 """
 
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
@@ -21,7 +21,7 @@ class Node(NamedTuple):
 
     @property
     def leaves(self) -> range:
-        """The microbatches in the sum; beyond the last microbatch there may be further numbers."""
+        """The microbatches in the sum. The range may go beyond the last microbatch."""
         return range(self.first_leaf, self.index + 1 << self.level)
 
     @property
@@ -35,7 +35,7 @@ class Node(NamedTuple):
 
 
 class Dealt(int):
-    """V, the number of microbatches, if ranks do not have consecutive ones: after ranks died, the others keep theirs.
+    """V, the number of microbatches, with the microbatches of each rank. After ranks have died these may be any.
 
     of_rank: the microbatches of each rank, rising.
     """
@@ -70,11 +70,10 @@ def cover(leaves: Sequence[int]) -> list[Node]:
 
 
 class TreeSum:
-    """Adds up values from left to right as they arrive. It forms each node as soon as it has both children.
+    """It adds up values from left to right as they arrive. It forms each node as soon as it has both children.
 
-    add(left, right) -> sum; it may work in place. ``parts`` holds what is not yet joined: (node, value), left to
-    right. After a rank's leaves these are the few nodes that cover them; after all leaves ``total`` is the root.
-    Memory: about log2(V) values. Local.
+    add(left, right) -> sum; it may work in place.  parts: (node, value) of the nodes not yet joined, left to right.
+    After a rank's leaves these are the few nodes that cover them. Memory: about log2(V) values. Local.
     """
 
     def __init__(self, add: Callable[[Any, Any], Any]):
@@ -90,18 +89,18 @@ class TreeSum:
         return tree
 
     def push(self, node: Node, value):
-        """Add the next node: its first leaf follows the last leaf pushed."""
+        """Add the next node. Its first leaf must follow the last pushed leaf."""
         while self.parts and self.parts[-1][0].is_left_sibling_of(node):
             _, left = self.parts.pop()
             value, node = self.add(left, value), node.parent
         self.parts.append((node, value))
 
     def total(self):
-        """Return the root's value, all leaves having been pushed; None if there was none."""
+        """Return the root's value, after all leaves have been pushed; None if there were none."""
         if not self.parts:
             return None
         *rest, (_, value) = self.parts
-        for _, left in reversed(rest):  # a node without a right child is its left child
+        for _, left in reversed(rest):  # a node without a right child has its left child's value
             value = self.add(left, value)
         return value
 

@@ -1,7 +1,7 @@
-"""The parameter server: variables that live on owners, who serve their values, and sum and apply their gradients.
+"""The parameter server. The owner of a variable, or of some of its rows, serves values, and sums and applies gradients.
 
-partition.py says who owns what, rows.py is the server, local_aggregation.py wraps it for the ranks of a machine;
-dense.py serves whole dense variables. Plainly: ``refimpl.plain.server`` and ``refimpl.plain.aggregation``.
+partition.py assigns rows to owners. rows.py is the server. local_aggregation.py wraps it for the ranks of a machine.
+dense.py serves dense variables. The plain versions: ``refimpl.plain.server`` and ``refimpl.plain.aggregation``.
 """
 
 from refimpl.server.clients import Aggregators, Clients

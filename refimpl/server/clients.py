@@ -34,8 +34,9 @@ class Clients:
 class Aggregators:
     """Local aggregation: on each machine one rank is the client of an owner, for all ranks of the machine.
 
-    machines: the ranks of each, rising. On its own machine an owner is its own aggregator. On another machine it is the
-    rank at the same place, so that all ranks share the work. (docs/paper.md, Mechanisms)
+    machines: the ranks of each, rising. Each owner has an aggregator on every machine. On its own machine this is the
+    owner. On another machine it is the rank with the owner's index, modulo the number of ranks there. So all ranks
+    share the work. (docs/paper.md, Mechanisms)
     """
 
     machines: Machines
@@ -43,23 +44,23 @@ class Aggregators:
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, machines: Machines) -> "Aggregators | None":
-        """Return the aggregators; None if no ranks share a machine or all do, since this would save nothing."""
+        """Return the aggregators; None if they would save nothing, because no ranks share a machine, or all do."""
         machines = tuple(tuple(sorted(ranks)) for ranks in machines)
         return cls(machines) if 1 < len(machines) < sum(map(len, machines)) else None
 
     @cached_property
     def _where(self) -> dict[int, tuple[int, int]]:
-        """rank -> (its machine, its place there)."""
+        """rank -> (its machine, its index on the machine)."""
         return {rank: (m, place) for m, ranks in enumerate(self.machines) for place, rank in enumerate(ranks)}
 
     @cached_property
     def places(self):
-        """The place of each rank on its machine: (N,) int64."""
+        """The index of each rank on its machine: (N,) int64."""
         return np.array([self._where[rank][1] for rank in range(len(self._where))])
 
     @cached_property
     def sizes(self):
-        """How many ranks each rank's machine has: (N,) int64."""
+        """The number of ranks of each rank's machine: (N,) int64."""
         return np.array([len(self.machine(rank)) for rank in range(len(self._where))])
 
     def machine(self, rank: int) -> tuple[int, ...]:
@@ -67,17 +68,17 @@ class Aggregators:
         return self.machines[self._where[rank][0]]
 
     def aggregator(self, rank, owner):
-        """Return the aggregator for an owner on ``rank``'s machine; for arrays of both, of each pair. Local."""
+        """Return the aggregator for an owner on ``rank``'s machine. Both may be arrays: then of each pair. Local."""
         members = np.concatenate(self.machines)
         return members[np.argsort(members)[rank] - self.places[rank] + self.places[owner] % self.sizes[rank]]
 
     def owners_of(self, rank: int) -> list[int]:
-        """Return the owners, rising, for which a rank is the aggregator on its machine; it is one of them. Local."""
+        """Return the owners for which a rank is its machine's aggregator, itself among them, rising. Local."""
         machine, place = self._where[rank]
         return sorted(owner for ranks in self.machines for owner in ranks[place::len(self.machines[machine])])
 
     def joined(self, rank: int, leaves: int) -> list[tuple[Node, list[int]]]:
-        """Return the nodes that a machine can compute, with the places of the ranks' nodes in each, in leaf order.
+        """Return the nodes that a machine can compute, each with the indices of its ranks' nodes in it, in leaf order.
 
         leaves: V. Local.
         """

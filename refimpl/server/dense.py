@@ -1,11 +1,11 @@
-"""The parameter server of dense variables. All pieces of an owner are adjacent and travel in one message.
+"""The parameter server of dense variables. All pieces of an owner are contiguous and travel in one message.
 
     pull    owner --- values of its piece --> rank
     push    rank --- gradient of a piece -> owner
 
-The owner of w bytes sends and receives 2 w (N - 1) bytes. If w is the whole model, the owner is a hot spot, which
-allreduce avoids (docs/paper.md, Bytes). If w is an N-th of the model, the bytes are those of allreduce. Equals
-``refimpl.plain.dense_server`` and ``reduce_scatter``.
+An owner of w bytes sends and receives 2 w (N - 1) bytes in all. If one owner has the whole model, it is a hot spot,
+which allreduce avoids (docs/paper.md, Bytes). If each rank has an N-th of it, the bytes are those of allreduce.
+Equals ``refimpl.plain.dense_server`` and ``reduce_scatter``.
 """
 
 from functools import cached_property
@@ -35,7 +35,7 @@ class DenseServer:
 
     @cached_property
     def boxes(self) -> list:
-        """The arrays in which clients' gradients arrive and are added up: (client, node, flat). Local."""
+        """The arrays that receive clients' gradients, which are then added up: (client, node, flat). Local."""
         return [(client, node, self.box(self.comm.rank))
                 for client in self.clients for node in self.nodes[client]]
 

@@ -84,11 +84,11 @@ class LocalAggregation:
         yield from self.server.push({name: TreeSum.of(nodes, merge).parts for name, nodes in came.items()}, phase)
 
     def _mine(self, names) -> list[str]:
-        """The variables of which this rank is the aggregator for some owner."""
+        """The variables for which this rank is an owner's aggregator."""
         return [name for name in names if self.comm.rank in self.through[name]]
 
     def _by_aggregator(self, name, ids) -> dict:
-        """rank of this machine -> (k,) int64 places in ``ids`` of the rows whose aggregator it is."""
+        """rank of this machine -> (k,) int64 indices into ``ids`` of the rows whose aggregator it is."""
         parts = self.server.partitionings[name]
         to = self.aggregator[parts.owners_of(ids)]
         return {rank: np.flatnonzero(to == rank) for rank in self.machine}

@@ -18,8 +18,8 @@ class Partitioning:
     """P partitions of ``rows`` rows. owners[p]: the rank that stores, serves and updates partition p.
 
     contiguous:  partition p holds rows [p R // P, (p + 1) R // P).
-    interleaved: partition p holds rows p, p + P, p + 2P, ...  It spreads frequent words, which have small numbers.
-    An owner keeps its partitions one after the other in one table; a *local* row number counts in this table.
+    interleaved: partition p holds rows p, p + P, p + 2P, ...  This spreads frequent words, which have small numbers.
+    An owner keeps its partitions one after the other in one table. A *local* row number is an index into this table.
     """
 
     rows: int
@@ -35,7 +35,7 @@ class Partitioning:
 
     @classmethod
     def round_robin(cls, rows: int, partitions: int, ranks: int, scheme: str = "contiguous") -> "Partitioning":
-        """Assign equal partitions to the ranks in turn: each goes to one of the least loaded ranks."""
+        """Assign equal partitions to the ranks in turn."""
         if partitions < 1:
             raise ValueError(f"{partitions} partitions: give at least 1")
         if partitions > MOST_PARTITIONS:
@@ -137,7 +137,7 @@ def row_bytes(variable, codec: Codec = codec_of(IDENTITY)) -> int:
 
 @dataclass(frozen=True)
 class Route:
-    """Row numbers in the order in which they are sent: by owner, for each owner rising rows of its table.
+    """Row numbers in the order in which they are sent: by owner, and rising within each owner's table.
 
     numbers: (k,) int64.  bounds: numbers[bounds[o]:bounds[o + 1]] belong to owner o.
     order: numbers[j] belongs to ids[order[j]]; None: the order is the same.
@@ -179,13 +179,13 @@ class Moves:
 def moves_of(old: Partitioning, new: Partitioning, rank: int) -> Moves:
     """Return a rank's moves when a variable's rows go from the old owners to the new ones. Local.
 
-    Every rank computes its part from the two partitionings, so that rows travel without their numbers.
+    Every rank computes its moves from the two partitionings, so rows travel without their numbers.
     """
     return Moves(_rows_by_owner(old, new, rank), [np.sort(rows) for rows in _rows_by_owner(new, old, rank)])
 
 
 def _rows_by_owner(table: Partitioning, other: Partitioning, rank: int) -> list[np.ndarray]:
-    """Return for each rank the rows of ``rank``'s table that it has in ``other``, in the order of ``other``."""
+    """Return for each rank the rows of ``rank``'s table that this rank owns in ``other``, in the order of ``other``."""
     partition, index = other.locate(table.global_rows(rank))
     owner = np.asarray(other.owners, np.int64)[partition]
     local = np.asarray(other.first_row, np.int64)[partition] + index

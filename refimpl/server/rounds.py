@@ -1,7 +1,7 @@
 """Rounds of an exchange of rows: while a rank works on the rows of one round, the next round is in flight.
 
-An owner's partitions are exchanged one after the other, small ones together. This is the gain of more partitions,
-θ1 / P in the partition search (``refimpl.plan.partitions.search``).
+An owner's partitions are exchanged one after the other, small ones together. So more partitions save time: the term
+θ1 / P of the partition search (``refimpl.plan.partitions.search``).
 """
 
 from itertools import pairwise
@@ -14,7 +14,7 @@ from refimpl.server.partition import Partitioning
 Begun = TypeVar("Begun")
 
 ROUND = 1 << 18  # bytes of all rows of a round; smaller rounds cost more than the earlier start gains
-FIRST = 1 << 14  # bytes of a message of row numbers, in which few rows travel along: see ``row_numbers``
+FIRST = 1 << 14  # bytes of a first message of row numbers; if few, the rows fit into it, too: see ``row_numbers``
 
 
 def partitions_a_round(parts: Partitioning, row_bytes: int) -> int:
@@ -43,7 +43,7 @@ def cut(numbers, edges, first: int = 0) -> list[slice]:
 
 
 def ahead(begun: Iterable[Begun]) -> Iterator[Begun]:
-    """Yield the items of ``begun``, each after the next one was taken, too. Local.
+    """Yield the items of ``begun``, each only after the next one has been taken from it. Local.
 
     ``for pending in ahead(start(k) for k in rounds): pending.wait(); ...`` has one round in flight while it works.
     """

@@ -1,10 +1,10 @@
-"""Lists of row numbers between ranks: one message for each pair of ranks, which begins with the lengths of its lists.
+"""Send lists of row numbers between ranks: one message for each pair of ranks. It begins with the lists' lengths.
 
     |length of each list|row numbers ...|rows ...|     HEAD numbers, or all lengths if these are more
                         |rest|                         a second message
 
-Rows of these numbers, such as gradients, travel along if all of a pair fit into the first message. Both ends know that
-from the lengths. So a push of few rows takes one message and not two.
+The rows themselves, such as gradients, are in the first message if all rows of the pair fit into it. Both ends know
+this from the lengths. So a push of few rows takes one message instead of two.
 """
 
 import numpy as np
@@ -21,10 +21,10 @@ def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming
     """Send each peer its lists; return each peer's lists for this rank, and rows. Collective over these ranks.
 
     outgoing[peer]: (variable, (k,) int64) of each list.  incoming[peer]: the variable of each list from this peer.
-    rows: peer -> (k, d) rows on the host, of each list.  room(name, k): an array for such rows; None: none travel.
-    Returns peer -> lists, (k,) int64 each; and peer -> rows of each list, of the peers whose rows have come along. A
-    peer whose rows went along is no longer in ``rows``.
-    Bytes: 8 for each list (control), 8 for each row number (indices), and the rows that travel along.
+    rows: peer -> (k, d) rows on the host, of each list.  room(name, k): an array for such rows; None: send no rows.
+    Returns peer -> lists, (k,) int64 each; and peer -> rows of each list, for peers whose rows have come with their
+    numbers. Peers to which rows were sent with their numbers are removed from ``rows``.
+    Bytes: 8 for each list (control), 8 for each row number (indices), and the rows sent with their numbers.
     """
     what = f"{phase} (row numbers)"
     leaving = {peer: [np.array([len(numbers) for _, numbers in lists], np.int64), *[numbers for _, numbers in lists]]
@@ -57,7 +57,7 @@ def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming
 
 
 def _whole(head, lists: int):
-    """Return an array for all lengths and numbers, which begin with ``head``; the caller receives the rest into it."""
+    """Return an array for all lengths and numbers. It begins with ``head``; the caller receives the rest into it."""
     size = lists + int(head[:lists].sum())
     if size <= len(head):
         return head[:size]
@@ -65,7 +65,7 @@ def _whole(head, lists: int):
 
 
 def _along(comm, peer, names, lists, left, room, phase):
-    """Return the rows of each list, which came behind the numbers, in ``left``; None if they come by themselves."""
+    """Return the rows of each list from ``left``, what follows the numbers; None if they come in a later message."""
     found = [room(name, len(numbers)) for name, numbers in zip(names, lists)]
     if sum([rows.nbytes for rows in found]) > left.nbytes:
         return None

@@ -4,7 +4,7 @@
             rank <------ rows ------- owner
     push    rank --- row numbers, rows -> owner, which adds up the nodes of the microbatch tree that it receives (I1)
 
-Row numbers go first, then rows in rounds; few rows go with their numbers. Equals ``refimpl.plain.server``, bit for bit.
+Row numbers go first, then rows in rounds. If they are few, rows go with their numbers. Equals ``refimpl.plain.server``.
 """
 
 from functools import partial
@@ -24,7 +24,7 @@ from refimpl.transport.packed import Taken
 
 
 class RowServer:
-    """Some sparse variables, exchanged together. Its constructor is local, its methods are Collective.
+    """Some sparse variables, exchanged together. The constructor is local; pull and push are collective.
 
     shards: name -> the rows that this rank owns.  partitionings: name -> the owners of rows, the same on every rank.
     clients: the ranks that pull and push, and the nodes of the tree that they push.  codec: of row gradients.
@@ -109,7 +109,7 @@ class RowServer:
         return route, gradient.rows, self._cut_by_owner(name, route)
 
     def _announce(self, sent, phase):
-        """Send row numbers; return the owners to which rows have not gone along, and what comes (``_coming``)."""
+        """Send row numbers; return the owners that do not have the rows yet, and what will arrive (``_coming``)."""
         leaving = {owner: [(name, *each) for name in sent if self._owns(owner, name) for each in sent[name]]
                    for owner in self.owners}
         room = self.room_of(sent)
@@ -138,7 +138,7 @@ class RowServer:
         return coming
 
     def room_of(self, names):
-        """Return what makes an array for pushed rows of a variable; None if any variable is on a device. Local."""
+        """Return a function that makes an array for pushed rows; None if any variable is on a device. Local."""
         on_host = is_numpy(*(self.shards[name].values for name in names))
         return partial(self.empty, codec=self.codec) if on_host else None
 
@@ -146,11 +146,11 @@ class RowServer:
         return len(self.edges[name][owner]) > 1
 
     def _rounds(self, names) -> range:
-        """The number of rounds in an exchange of some variables: that of the owner with the most rounds."""
+        """The rounds of an exchange of some variables: as many as the owner with the most rounds has."""
         return range(max([self.rounds[name] for name in names], default=0))
 
     def _cut_by_owner(self, name, route) -> dict[int, list[slice]]:
-        """owner -> the slice of a route in each round, for the owners whose client this rank is."""
+        """owner -> the slice of a route in each round, for this rank and the owners whose client it is."""
         return {o: cut(route.of(o), self.edges[name][o], int(route.bounds[o])) for o in (*self.owners, self.comm.rank)}
 
     def empty(self, name, rows: int, codec: Codec = codec_of(IDENTITY)):
@@ -160,12 +160,12 @@ class RowServer:
 
 
 def taken(table, ids):
-    """Return rows of a table to be sent: on the host they are taken where they leave from. Local."""
+    """Return rows of a table to be sent: on the host without a copy until they are sent. Local."""
     return (Taken if isinstance(table, np.ndarray) else take_rows)(table, ids)
 
 
 def _part(route, rows, where):
-    """Return, to be sent, the rows of a route's numbers[where]; rows: in the ids' order."""
+    """Return the rows of a route's numbers[where], to be sent. rows: in the ids' order."""
     return rows[where] if route.order is None else taken(rows, route.order[where])
 
 

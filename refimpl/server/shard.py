@@ -39,7 +39,7 @@ class ReducedGradient:
     """The gradient of a shard, summed over the global batch, for clipping and the optimizer.
 
     ids:    None for a whole gradient; else (k,) int64, the rows of ``shard.values`` for ``gradient`` (k, d).
-    counts: True on exactly one rank for each element, so that a norm adds every element once.
+    counts: whether this rank adds it to the norm: exactly one rank does for each element.
     """
 
     shard: Shard

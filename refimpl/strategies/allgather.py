@@ -1,9 +1,8 @@
-"""Strategy "allgather" of sparse variables: a replica on every rank, row gradients of all ranks to all ranks.
+"""Strategy "allgather" of sparse variables: every rank has a replica, and gets the row gradients of all ranks.
 
     bytes in and out of a rank: 2 α w (N - 1), N / 2 times those of the server         (docs/paper.md, Bytes)
 
-Every rank ends with the same row gradient, the tree's sum, and updates its own copy of these rows. The plain version:
-``refimpl.plain.replicas``.
+Every rank adds them up in tree order, and updates its own copy of these rows. Plain: ``refimpl.plain.replicas``.
 """
 
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ class GatheredRows(Strategy):
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
-        """(8 + d s) k_r from rank r to each other one, for its k_r gradient rows; and 8 for the length of each node."""
+        """(8 + d s) k_r from rank r to each other rank, for its k_r gradient rows; 8 for the length of each node."""
         found = {}
         most = max(len(cover(leaves_of(r, plan.ranks, plan.microbatches))) for r in range(plan.ranks))
         for variable, strategy in placed:
@@ -95,7 +94,7 @@ class GatheredRowsExchange(ReplicatedRows, of=GatheredRows):
             (rows, values.shape[1]), self.codec.dtype_of(values.dtype)))
 
     def _allgather(self, parts, counts):
-        """Return arrived[name, rank] = the row gradients of the rank's nodes."""
+        """Return (name, rank) -> the row gradients of the rank's nodes."""
         arrived = {(name, self.comm.rank): [g for _, g in nodes] for name, nodes in parts.items()}
 
         def begin(to, source):

@@ -1,4 +1,4 @@
-"""Strategy "allreduce" of dense variables: a replica on every rank, gradients in one arena, summed by a schedule.
+"""Strategy "allreduce" of dense variables: every rank has a replica; a schedule sums gradients, which are in one arena.
 
     bytes in and out of a rank: 4 w (N - 1) / N, and no hot spot       (docs/paper.md, Bytes)
 
@@ -70,7 +70,7 @@ class AllreduceExchange(DenseReplicas, of=Allreduce):
         like = self.xp.empty(0, layout.dtype)
         self.allreduce = open_allreduce(self.schedule, self.comm, layout.size, like, "allreduce", layout.overlaps,
                                         self.shared and codec.dtype is None, self.channel, codec.merge)
-        # a sum that this rank sends is computed in the buffer from which it is sent, without a copy
+        # a sum is computed in the buffer from which it is sent, so no copy is needed
         homes = {node.first_leaf: Arena(layout, flat=slot, codec=codec)
                  for node, slot in zip(self.schedule.inputs[self.comm.rank], self.allreduce.slots)}
         self.gradients = self.dense_tree(layout, self.xp, codec, self.leaves, homes)
@@ -78,7 +78,7 @@ class AllreduceExchange(DenseReplicas, of=Allreduce):
         self.decoded = dict.fromkeys(self.shards) if room is None else Arena(self.values.layout, flat=room).views
 
     def begin(self):
-        if not self.codec.scaled:  # else ranks must agree on the scale first
+        if not self.codec.scaled:  # if it is, ranks must agree on the scale first
             self.allreduce.begin()
 
     def advance(self):
@@ -87,6 +87,6 @@ class AllreduceExchange(DenseReplicas, of=Allreduce):
     def push(self):
         self.take_dense()
         total, counts = Arena(self.gradients.layout, flat=self.allreduce()), self.comm.rank == 0
-        # read before all ranks meet at the next step's data; slots are not overwritten before that
+        # the caller reads these before all ranks meet at the next step's data; until then no slot is overwritten
         return [ReducedGradient(shard, None, self.gradients.decode(name, total[name], self.decoded[name]), counts)
                 for name, shard in self.shards.items()]

@@ -1,9 +1,9 @@
-"""Strategy "as-dense" of sparse variables: sent whole by allreduce, as if they were dense (``--sparse-as-dense``).
+"""Strategy "as-dense" of sparse variables: allreduce sums the whole gradient, as if dense (``--sparse-as-dense``).
 
     bytes in and out of a rank: 4 (w + 4 R) (N - 1) / N for R rows and any α: less than the server's if α is near 1
 
-With the values travels one number for each row, which counts gradients of this row. So only touched rows are updated,
-as with any other strategy (I3; an optimizer that also decays untouched rows would be another optimizer).
+One number more for each row, its mark, counts the gradients of this row. So only touched rows are updated, as with any
+other strategy (I3).
 """
 
 from dataclasses import dataclass
@@ -49,8 +49,8 @@ class RowsAsDenseExchange(ReplicatedRows, of=RowsAsDense):
         self.filled = False
 
     def open(self):
-        # -0.0 adds nothing: x + -0.0 is x for every x, while -0.0 + 0.0 is 0.0. CuPy turns the number -0.0, and an
-        # array of it without axes, into 0.0
+        # x + -0.0 is x for every x, while -0.0 + 0.0 is 0.0. An array with an axis, because CuPy turns the number
+        # -0.0, and an array of it without axes, into 0.0
         self.nothing, self.one = (self.codec.encode(self.xp.asarray(np.full(1, number, self.variables[0].dtype)))
                                   for number in (-0.0, 1))
         self.allreduce = open_allreduce(self.schedule, self.comm, self.layout.size, self.nothing, "allreduce",
@@ -65,7 +65,7 @@ class RowsAsDenseExchange(ReplicatedRows, of=RowsAsDense):
         return self.allreduce.advance()
 
     def _fill(self):
-        """Write the gradients that were added into the slots of the allreduce."""
+        """Write the added gradients into the slots of the allreduce."""
         parts, self.filled = self.gradients.take(), True
         for arena in self.arenas:
             arena.flat[...] = self.nothing

@@ -1,4 +1,4 @@
-"""A whole array from what the ranks keep of it, in blocks of rows: no rank needs memory for more than a few blocks."""
+"""Join an array from the ranks' parts, in blocks of rows. So no rank needs memory for more than a few blocks."""
 
 from math import prod
 
@@ -12,12 +12,12 @@ BLOCK = 8 << 20
 
 
 def blocks_of(comm, xp, variable, mine, sources, takers, phase: str):
-    """Yield (first row, rows) for each block of a whole array, in order; rows is None on ranks that take none.
+    """Yield (first row, rows) for each block of a whole array, in order; rows is None except on ``takers``.
 
     mine: this rank's shard, None if it has none.  takers: the ranks that take the whole array.
     sources(taker): rank -> ranges of rows that the taker gets from it, in the order of the rank's shard.
     rows: (k, elements of a row), where a scalar is a row of one element; valid until the next block.
-    Collective, and so is each ``next``: every rank takes all blocks.
+    Collective, as is each ``next``: every rank iterates over all blocks.
     """
     me, name = comm.rank, variable.name
     height, width = table_shape(variable)
@@ -53,7 +53,7 @@ def blocks_of(comm, xp, variable, mine, sources, takers, phase: str):
 
 
 def assembled(blocks, variable):
-    """Return the whole array of ``blocks_of``'s blocks, a single one without a copy; None where there are no rows."""
+    """Join the blocks of ``blocks_of``, a single one without a copy; return None on ranks that do not take them."""
     whole, (height, width) = None, table_shape(variable)
     for first, rows in blocks:
         if rows is not None and len(rows) == height:
@@ -70,7 +70,7 @@ def table_shape(variable) -> tuple[int, int]:
 
 
 def _within(ranges, first, stop):
-    """Yield (their place in the shard, row numbers) of the rows of each range that lie in [first, stop)."""
+    """Yield (slice of the shard, row numbers) of the rows of each range that lie in [first, stop)."""
     at = 0
     for rows in ranges:
         begin, end = (min(max(-((rows.start - edge) // rows.step), 0), len(rows)) for edge in (first, stop))

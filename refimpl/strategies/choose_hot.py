@@ -1,9 +1,9 @@
 """Choose the number of hot rows H of each variable on the server: the H with the least predicted exchange time.
 
-The cost of a hot row does not depend on its popularity. A cold row is pulled and pushed by each rank that touches it,
-so its cost grows with its popularity. If rows are numbered by falling popularity, the time first falls with H, while a
-cold row costs more than its replica, and then rises. In other tables H = 0 is best. Predicted seconds leave out
-exchanges that overlap with computation, such as pulls. So the busiest card must not carry more bytes, either.
+The cost of a hot row does not depend on its popularity. The cost of a cold row does, because each rank that touches it
+pulls and pushes it. If rows are numbered by falling popularity, the time falls with H as long as row H costs more cold
+than hot; then it rises. In other tables H = 0 is best. Predicted seconds leave out exchanges that overlap with
+computation, such as pulls. So an H is refused if the busiest network card would carry more bytes.
 """
 
 import math
@@ -18,14 +18,14 @@ from refimpl.plan.sample import Sample
 from refimpl.strategies.hot_rows import REPLICAS, with_hot_rows
 
 FINE = 8  # H that are tried on each side of the best power of two
-GAIN = 1e-3  # of the predicted time: for less, a replica is not worth its memory
+GAIN = 1e-3  # part of the predicted time: a replica that gains less is not worth its memory
 
 
 @dataclass(frozen=True)
 class HotForecast:
     """The prediction for one variable, with the others as planned: seconds of a step's exchanges.
 
-    hot, replica: chosen; hot is 0 if no hot rows pay.  seconds: with them; ``without``: without hot rows.
+    hot, replica: the choice; hot is 0 if hot rows do not save time.  seconds: with it; ``without``: without hot rows.
     coverage: fraction of the pulled rows that are hot.  curve: (H, replica, seconds) of all candidates, by H; seconds
     are infinite if the busiest card would carry more than without hot rows.
     """
@@ -41,7 +41,7 @@ class HotForecast:
 
 
 def choose_hot_rows(plan: Plan, variables, sample: Sample, network: Network) -> tuple[Plan, list[HotForecast]]:
-    """Return the plan with the hot rows that are predicted to pay, and the forecasts. Local.
+    """Return the plan with the hot rows that are predicted to save time, and the forecasts. Local.
 
     It goes through the partitioned variables in the model's order. For each it tries H = 0, the powers of two and all
     rows, then values between the neighbours of the best. The same sample and network always give the same choice.
@@ -86,7 +86,7 @@ def _with(plan, name, hot, replica):
 
 
 def _coverage(sample, plan, name, hot) -> float:
-    """Return the part of all pulled rows, by machines or ranks, that are below ``hot``."""
+    """Return the fraction of rows pulled (by machines, or by ranks) that are below ``hot``."""
     if not sample.steps:
         return 0.0
     counts = sample.popularity(name, plan.on_machines, plan.local_aggregation)
@@ -101,6 +101,6 @@ def describe_hot(forecasts) -> str:
             told = (f"the first {f.hot} of {f.rows} rows, {f.coverage:.0%} of the pulls, go {f.replica}: predicted "
                     f"{1e3 * f.without:.3g} -> {1e3 * f.seconds:.3g} ms a step")
         else:
-            told = f"none: no number of them is predicted to pay ({1e3 * f.without:.3g} ms a step)"
+            told = f"none: no number of them is predicted to save time ({1e3 * f.without:.3g} ms a step)"
         lines.append(f"hot rows of {f.variable}: {told}")
     return "\n".join(lines)

@@ -1,9 +1,9 @@
-"""Strategy "columns" of dense variables: a fully connected layer cut by its outputs over the K members of each group.
+"""Strategy "columns" of dense variables: the K members of each group share a fully connected layer, by its outputs.
 
     bytes in and out of a rank: 4 (w / K) (G - 1) / G of gradients, for the G ranks that hold the same part; and the
     activations of ``plan.activations``                                            (SplitBrain, arXiv 2112.15317)
 
-A weight is (outputs, inputs), so a part is some of its rows. The plain version: ``refimpl.plain.groups``.
+A weight has shape (outputs, inputs), so a part is some of its rows. The plain version: ``refimpl.plain.groups``.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Columns(Strategy):
 
     @classmethod
     def joins(cls, variable):
-        return variable.rpartition(".")[0]  # by layer: its gradients are ready before those of the layer below
+        return variable.rpartition(".")[0]  # its layer, whose gradients are ready before those of the layer below
 
     def check(self, variable, ranks):
         if type(self.members) is not int or self.members < 1 or variable.blocks % self.members:
@@ -66,7 +66,7 @@ def part_of(variable, mesh: Mesh, rank: int):
 def schedule_of(plan) -> Schedule:
     """Return the proved schedule by which the G holders of a part sum their gradients. Local.
 
-    It is the plan's algorithm if this works for any ranks, else the best reproducible one for G ranks.
+    It is the plan's algorithm if this works for any group of ranks, else the best reproducible one for G ranks.
     """
     algorithm = "auto" if plan.allreduce in ("hierarchical", "nccl") or ":" in plan.allreduce else plan.allreduce
     return make_schedule(algorithm, plan.on_mesh.data, plan.microbatches)
@@ -75,7 +75,7 @@ def schedule_of(plan) -> Schedule:
 class ColumnsExchange(AllreduceExchange, of=Columns):
     """Parts of cut layers. Collective to use; see ``strategies.exchange.Exchange``.
 
-    Gradients and leaves are those of all microbatches of the rank's group.
+    The gradients and leaves are of all microbatches of the rank's group.
     """
 
     def __init__(self, placed, plan, comm, seed, xp=np, shared=True):

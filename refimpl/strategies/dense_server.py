@@ -1,6 +1,6 @@
-"""Strategy "server" of dense variables: each whole on one owner, as in the classical parameter server.
+"""Strategy "server" of dense variables: each variable has one owner, as in the classical parameter server.
 
-    bytes at the owner of w bytes: 2 w (N - 1), a hot spot, which allreduce avoids           (docs/paper.md, Bytes)
+    bytes at the owner of w bytes: 2 w (N - 1): a hot spot, which allreduce avoids           (docs/paper.md, Bytes)
 
 Its exchange: ``owned_dense``. The plain version: ``refimpl.plain.dense_server``.
 """
@@ -39,7 +39,7 @@ class ServedDense(OwnedDense):
     @classmethod
     def pieces(cls, placed, ranks):
         return sorted((Piece.whole_of(strategy.owners[0], variable) for variable, strategy in placed),
-                      key=lambda piece: piece.owner)  # else in the model's order
+                      key=lambda piece: piece.owner)  # those of one owner in the model's order
 
     @classmethod
     def bucket_bytes(cls, least, ranks):

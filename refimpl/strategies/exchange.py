@@ -1,7 +1,7 @@
 """The interface of a strategy's exchange, which stores some variables and transports their values and gradients.
 
-An exchange does not know the optimizer. It returns this rank's part of each summed gradient, and the trainer clips it
-and updates the variable. So the mathematics cannot depend on the strategy (I3).
+An exchange does not know the optimizer. It returns this rank's part of each summed gradient. The trainer clips it and
+updates the variable, so the update cannot depend on the strategy (I3).
 """
 
 from typing import Any, Callable, Iterator
@@ -19,14 +19,14 @@ from refimpl.strategies.blocks import table_shape
 class Exchange:
     """Variables of one strategy that are exchanged together (a bucket of the plan), with default methods.
 
-    A class names its strategy, which then makes it: ``class AllreduceExchange(DenseReplicas, of=Allreduce)``. Local.
+    A class names its strategy, which creates it: ``class AllreduceExchange(DenseReplicas, of=Allreduce)``. Local.
     placed: (variable, strategy) of each.  shared: whether ranks of one machine may sum in shared memory.
     phase: name of ``push`` in metrics and traces.
     replicated: every rank keeps the whole variables, so that ``pull`` is local.
     shards: name -> the part of the variable that this rank keeps and updates.
     gradients: the tree in which this rank's gradients add up.
     channel: its number, unique among the exchanges of a training, because several may run at the same time.
-    step: the number of the step at hand, for codecs that round at random.
+    step: the number of the current step, for codecs that round at random.
     """
 
     phase: str
@@ -55,7 +55,7 @@ class Exchange:
                           lambda name, leaf: key_of(self.seed, "codec", self.step, name, leaf))
 
     def take_dense(self) -> list:
-        """Return the nodes of the dense tree, encoded; agree on the scale first, if there is one. Collective."""
+        """Agree on the scale, if the codec has one; return the encoded nodes of the dense tree. Collective."""
         if self.gradients.codec.scaled:
             self.gradients.scale(self.comm.share(self.gradients.largest(), "scale").max(axis=0))
         return self.gradients.take()
@@ -82,7 +82,7 @@ class Exchange:
         self.gradients.push(leaf, gradients)
 
     def residuals(self) -> dict:
-        """Return (variable, microbatch) -> what a codec has left out of this rank's gradients so far. Local."""
+        """Return (variable, microbatch) -> the residual: what a codec has not sent of it so far. Local."""
         return {}
 
     def common(self) -> dict:
@@ -102,7 +102,7 @@ class Exchange:
         return self.gradients.held()
 
     def begin(self):
-        """Begin to exchange all added gradients, if the exchange can run beside the computation. Collective."""
+        """Begin to exchange all added gradients, if the exchange can overlap with computation. Collective."""
 
     def advance(self) -> bool:
         """Continue the exchange that was begun, without waiting; return whether it made progress. Local."""
@@ -113,8 +113,7 @@ class Exchange:
         raise NotImplementedError
 
     def blocks(self, name: str, slot: str | None, takers, phase: str) -> Iterator[tuple[int, Any]]:
-        """Yield a whole variable (slot None) or state array in blocks, see ``strategies.blocks.blocks_of``. Collective.
-        """
+        """Yield a whole variable (slot None) or state array in blocks: see ``strategies.blocks``. Collective."""
         raise NotImplementedError
 
     def kept(self, name: str) -> list[Holding]:
@@ -135,9 +134,9 @@ class Exchange:
 def in_stages(comm, begin: Callable):
     """Exchange with all other ranks in N - 1 stages, two of them under way at a time. Collective.
 
-    In stage k each rank sends to the rank k places after it, and receives from the one k places before. If all sent to
-    all at once, dozens of streams would meet at each card, which drops packets when its queue is full.
-    begin(to, source): begins a stage, and returns an object to wait for.
+    In stage k rank r sends to rank r + k and receives from rank r - k, modulo N. If all ranks sent to all at once,
+    dozens of streams would meet at each network card, and a card whose queue is full drops packets.
+    begin(to, source): begins a stage, and returns a list of objects to wait for.
     """
     for stage in ahead(begin((comm.rank + k) % comm.size, (comm.rank - k) % comm.size) for k in range(1, comm.size)):
         for pending in stage:

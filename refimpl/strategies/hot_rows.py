@@ -1,9 +1,9 @@
-"""Strategy "hot-rows" of sparse variables: the first H rows replicated, the rest on the server: two variables in one.
+"""Strategy "hot-rows" of sparse variables: the first H rows are replicated, the others are on the server.
 
 If rows are numbered by falling popularity, as words are, every rank needs the first rows in every step. The server then
 sends each of them to all ranks, and receives their gradients from all. An allreduce of replicated rows costs less.
 
-    table    rows [0, H)   a replica on every rank, summed by allreduce ("as-dense") or allgather
+    table    rows [0, H)   a replica on every rank; gradients are summed by allreduce ("as-dense") or allgather
              rows [H, R)   partitions on their owners, pulled and pushed
 
 Its bytes, messages and seconds are those of the two parts. A row is summed within its part, in the order of the
@@ -29,7 +29,8 @@ REPLICAS = ("as-dense", "allgather")
 
 @dataclass(frozen=True)
 class HotRows(ServedRows):
-    """hot: H.  replica: the strategy of the hot rows, one of REPLICAS.  owners, scheme: of the other partitions."""
+    """hot: H.  replica: the strategy of the hot rows, one of REPLICAS.  owners, scheme: of the other rows' partitions.
+    """
 
     name, automatic = "hot-rows", False
     label = "server, hot rows replicated"
@@ -58,7 +59,7 @@ class HotRows(ServedRows):
 
 
 def with_hot_rows(plan: Plan, hot: dict[str, int], replica: str = REPLICAS[0]) -> Plan:
-    """Return the plan with these hot rows, by variable, and without hot rows in other partitioned variables. Local."""
+    """Return the plan with ``hot[name]`` hot rows in each of these variables, and none in the others. Local."""
     found = {}
     for name, strategy in plan.strategies.items():
         if strategy.partitioned:
@@ -71,7 +72,7 @@ def with_hot_rows(plan: Plan, hot: dict[str, int], replica: str = REPLICAS[0]) -
 class HotRowsExchange(Exchange, of=HotRows):
     """Sparse variables with hot rows. Collective to use; see ``strategies.exchange.Exchange``.
 
-    cold: the exchange of the rows from H on.  replicas: the exchanges of rows below H, one for each strategy of them.
+    cold: the exchange of the rows from H on.  replicas: the exchanges of hot rows, one for each of their strategies.
     """
 
     phase, replicated = "push", False

@@ -1,9 +1,9 @@
-"""Dense variables in pieces. The owner of a piece adds up its gradients, updates it, and sends its values.
+"""Dense variables, cut into pieces. The owner of a piece adds up its gradients, updates it, and sends its values.
 
     push    rank --- gradient of the piece, by tree node ------> owner      pull    owner --- its values --> every rank
 
-The strategies "server" (a piece is a variable) and "reduce-scatter" (a piece is some rows) share this. The server
-itself: ``refimpl.server.dense``.
+The strategies "server" (a piece is a whole variable) and "reduce-scatter" (a piece is some rows) share this file. The
+server itself: ``refimpl.server.dense``.
 """
 
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class OwnedDense(Strategy):
 
     @classmethod
     def pieces(cls, placed: list, ranks: int) -> list[Piece]:
-        """Return the pieces of variables exchanged together, by owner, with rows in their order. Local.
+        """Return the pieces of variables that are exchanged together. Local.
 
         placed: (variable, strategy) of each.  An owner has one piece of a variable at most.
         """
@@ -73,7 +73,7 @@ class OwnedDense(Strategy):
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
-        """The bytes of a piece to its owner, for each node of each client, and from it to each client."""
+        """The bytes of each node's gradient from each client to the owner, and of the values back to each client."""
         owned, codec, found = {}, placed[0][1].coding, scale_bytes(placed, plan.ranks)
         for piece in cls.pieces(placed, plan.ranks):
             owned.setdefault(piece.variable.name, np.zeros(plan.ranks, np.int64))[piece.owner] += piece.size
@@ -107,7 +107,7 @@ class OwnedDenseExchange(Exchange, of=OwnedDense):
         self.gradients = self.dense_tree(layout.encoded(codec), xp, codec, plan.microbatches)
         self.mine = {p.variable.name: p for p in pieces if p.owner == comm.rank}
         self.shards = {name: Shard(p.as_variable(), p.of(self.values[name])) for name, p in self.mine.items()}
-        for shard in self.shards.values():  # the first pull brings the others' values
+        for shard in self.shards.values():  # the first pull brings the values of the other owners
             shard.values[...] = as_array(xp, shard.variable.initial_value(seed))
         ends = np.cumsum([0] + [sum(p.size for p in pieces if p.owner == r) for r in range(comm.size)]).tolist()
         self.stretches = [slice(*ends[r:r + 2]) for r in range(comm.size)]

@@ -1,11 +1,11 @@
 """Strategy "reduce-scatter" of dense variables: each rank sums, updates and sends its own N-th of their rows.
 
     push: reduce-scatter of gradients  ->  optimizer on the owned rows  ->  pull: allgather of values, in the next step
-    bytes in and out of a rank: 4 w (N - 1) / N, as by allreduce; optimizer's state of a rank: 1 / N
+    bytes in and out of a rank: 4 w (N - 1) / N, as by allreduce; each rank keeps 1 / N of the optimizer's state
 
-Variables that travel together are one arena. It is cut between rows, and the parts differ by at most about one row.
-Rows stay whole, because the norm adds up each row in one order. Das et al. 2016; ZeRO, stage 1. Its exchange:
-``owned_dense``. The plain version: ``refimpl.plain.reduce_scatter``.
+Variables that travel together lie in one arena. It is cut only between rows, because the norm adds up each row in one
+order. So the parts differ by at most about one row. (Das et al. 2016; ZeRO, stage 1.) Its exchange: ``owned_dense``.
+The plain version: ``refimpl.plain.reduce_scatter``.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class ReduceScatter(OwnedDense):
             inside = [round((r * total / ranks - before) / width) for r in range(1, ranks)]
             ends = [0, *(min(max(0, row), rows) for row in inside), rows]
             own = [Piece(r, variable, range(*ends[r:r + 2])) for r in range(ranks) if ends[r] < ends[r + 1]]
-            found += own or [whole]  # without elements
+            found += own or [whole]  # a variable without rows
             before += variable.size
         return found
 

@@ -15,7 +15,7 @@ from refimpl.server.partition import row_bytes
 
 
 def across(plan, out, into) -> Between:
-    """Return out[r] into[o] bytes from each client r to each owner o for which it is the client. Local.
+    """Return the bytes from clients to owners: out[r] into[o] from r to o, if r is a client of o. Local.
 
     out, into: (N,) int64.
     """
@@ -27,9 +27,9 @@ def across(plan, out, into) -> Between:
 
 
 def inside(plan, out, into, once: bool = False) -> Between:
-    """Return out[r] into[o] bytes from each rank r to the aggregator for each owner o on its machine. Local.
+    """Return the bytes from ranks to aggregators: out[r] into[o] from r to its machine's aggregator for o. Local.
 
-    out, into: (N,) int64.  once: into counts as 1 for all owners of an aggregator together, 0 if it is 0 for each.
+    out, into: (N,) int64.  once: out[r] once for each aggregator, if into[o] is above 0 for any of its owners.
     """
     aggregators, found = plan.aggregators(), [np.zeros((3, 0), np.int64)]
     for ranks in map(np.array, () if aggregators is None else aggregators.machines):
@@ -93,7 +93,7 @@ def _owning(plan, parts):
 
 
 def _rows_inside(plan, parts, ranks, id_lists) -> Between:
-    """Return the rows that ranks send the aggregators of their machine. ranks: of each list of rows."""
+    """Return the rows that ranks send to the aggregators of their machine. ranks[i]: the sender of id_lists[i]."""
     if plan.aggregators() is None:
         ranks, id_lists = [], []
     ranks, owners = _ranks_and_owners(parts, ranks, id_lists)
@@ -101,25 +101,25 @@ def _rows_inside(plan, parts, ranks, id_lists) -> Between:
 
 
 def _rows_across(plan, parts, ranks, id_lists) -> Between:
-    """Return the rows that clients have for owners. ranks: one of the machine that has each list of rows."""
+    """Return the rows that clients send to owners. ranks[i]: a rank of the machine that sends id_lists[i]."""
     ranks, owners = _ranks_and_owners(parts, ranks, id_lists)
     return Between.listed(plan.ranks, _clients(plan, ranks, owners), owners, np.ones_like(ranks))
 
 
 def _ranks_and_owners(parts, ranks, id_lists):
-    """Return the rank and the owner of each row in lists: (k,) int64 each. ranks: of each list."""
+    """Return the rank and the owner of each row in the lists: (k,) int64 each. ranks[i]: of id_lists[i]."""
     ids = np.concatenate([np.empty(0, np.int64), *id_lists])
     return np.repeat(np.array(ranks, np.int64), list(map(len, id_lists))), parts.owners_of(ids)
 
 
 def _clients(plan, ranks, owners):
-    """Return the ranks that deal with these owners for these ranks: (k,) int64. ranks, owners: (k,) int64."""
+    """Return the client of each owner for each rank: (k,) int64. ranks, owners: (k,) int64."""
     aggregators = plan.aggregators()
     return ranks if aggregators is None else aggregators.aggregator(ranks, owners)
 
 
 def _joined(plan, ranks, pushed):
-    """Return the rows of each node that the client of these ranks pushes."""
+    """Return the rows of each node that the client pushes for these ranks."""
     if plan.aggregators() is None:
         return pushed[ranks[0]]
     nodes = [ids for peer in ranks for ids in pushed[peer]]

@@ -1,8 +1,8 @@
-"""Strategy "server" of sparse variables: rows in P partitions, each on an owner that serves, sums and updates them.
+"""Strategy "server" of sparse variables: rows in P partitions. The owner of each serves, sums and updates its rows.
 
     bytes in and out of a rank: 4 α w (N - 1) / N, and 8 for each row number      (docs/paper.md, Bytes)
 
-The server itself: ``refimpl.server.rows``, and ``local_aggregation`` around it; in plain: ``refimpl.plain.server``.
+The server itself: ``refimpl.server.rows``, and ``local_aggregation`` around it. Plain: ``refimpl.plain.server``.
 """
 
 from collections import Counter
@@ -23,12 +23,12 @@ from refimpl.strategies.blocks import blocks_of
 from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.served_bytes import pull_rows, push_rows
 
-PIECE = 1 << 20  # bytes of rows in flight from a rank to each other rank while partitions move
+PIECE = 1 << 20  # bytes of rows in flight between two ranks while partitions move
 
 
 @dataclass(frozen=True)
 class ServedRows(Strategy):
-    """owners: the rank of each partition.  scheme: of the rows of a partition, see ``Partitioning``."""
+    """owners: the rank of each partition.  scheme: which rows a partition has, see ``Partitioning``."""
 
     name, sparse, replicated, partitioned = "server", True, False, True
     label, colour, mark = "server", "blue", "o"
@@ -133,7 +133,7 @@ class ServedRowsExchange(Exchange, of=ServedRows):
     # -- new partitions during a training
 
     def tables_for(self, plan) -> dict:
-        """Return name -> slot (None: values) -> a new array, for each variable whose partitions a plan moves. Local."""
+        """Return name -> slot (None: values) -> a new array, for each variable that the plan partitions anew. Local."""
         moving = [v for v in self.variables if self._next(plan, v) != self.partitionings[v.name]]
         return {v.name: {slot: array_module(array).empty((self._next(plan, v).rows_owned(self.comm.rank),
                                                           *array.shape[1:]), array.dtype)
@@ -164,7 +164,7 @@ class ServedRowsExchange(Exchange, of=ServedRows):
         return strategy.partitioning(variable, self.comm.size)
 
     def _move(self, name, moves, old, new):
-        """Fill the new table from the old tables of all ranks, some rows of each pair of ranks at a time."""
+        """Fill the new table from the old tables of all ranks, PIECE bytes between two ranks at a time."""
         me, xp = self.comm.rank, array_module(old)
         others = [r for r in range(self.comm.size) if r != me]
         step = max(1, PIECE // max(1, old.itemsize * old.shape[1]))

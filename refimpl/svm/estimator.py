@@ -15,11 +15,11 @@ NAMES = {"rbf": "gaussian", "linear": "linear", "poly": "polynomial"}
 
 
 class SVC(ClassifierMixin, BaseEstimator):
-    """A support vector classifier, of two classes or, one against one, of more.
+    """A support vector classifier of two classes or more (one against one).
 
     C, kernel ("rbf", "linear", "poly"), degree, gamma, coef0, tol, cache_size (megabytes a rank): as in scikit-learn.
-    selection, elimination, period, block: see ``models.svm.solver.SvmOptions``.  comm: mpi4py's communicator, or None:
-    of all ranks. ``fit`` is collective over it: all ranks give the same X and y. All else is local.
+    selection, elimination, period, block: see ``models.svm.solver.SvmOptions``.  comm: mpi4py's communicator; None: all
+    ranks. ``fit`` is collective over it: all ranks give the same X and y. All other methods are local.
     """
 
     def __init__(self, C=1.0, kernel="rbf", degree=3, gamma="scale", coef0=0.0, tol=1e-3, cache_size=200,
@@ -29,7 +29,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         self.selection, self.elimination, self.period, self.block = selection, elimination, period, block
 
     def fit(self, X, y):
-        """Train. X: (n, features).  y: (n,), classes.  Collective. Raises ValueError for what cannot be trained."""
+        """Train. X: (n, features).  y: (n,), classes.  Collective. Raises ValueError for wrong data or options."""
         X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr")
         check_classification_targets(y)
         if self.kernel not in NAMES:
@@ -64,7 +64,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         return self.gamma
 
     def decision_function(self, X):
-        """Return, of two classes, (n,): above 0 for the second one; of more, (n, classes): the largest wins. Local."""
+        """Return (n,) for two classes: above 0 means the second; else (n, classes): the largest wins. Local."""
         check_is_fitted(self)
         decisions = self.classifier_.decide(validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False))
         if len(self.classes_) == 2:

@@ -1,4 +1,4 @@
-"""What a training costs on any number of ranks, from trainings on one rank: rounds, evaluations and exact bytes."""
+"""Compute what a training costs on any number of ranks, from trainings on one: rounds, evaluations and exact bytes."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -13,9 +13,9 @@ from models.svm.traffic import OneRank
 
 @dataclass(frozen=True)
 class Foretold:
-    """A training on ``ranks`` ranks. bytes: that each rank sends, (ranks,), as the ledgers will say.
+    """The cost of a training on ``ranks`` ranks. bytes: (ranks,) that each rank sends, equal to the ledgers' bytes.
 
-    solvers: of the training on one rank that it was computed from.
+    solvers: of the training on one rank from which it was computed.
     """
 
     ranks: int
@@ -29,10 +29,10 @@ class Foretold:
 
 
 def foretell(rows, labels, kernel, options: SvmOptions, sizes) -> list[Foretold]:
-    """Return a training on each number of ranks. Local. Raises ValueError as ``models.svm.classes.check`` does.
+    """Return the cost on each number of ranks. Local. Raises ValueError: see ``models.svm.classes.check``.
 
-    Weights do not depend on the number of ranks, and neither do rounds, if the caches hold as many rows. So one
-    training is run for all numbers of ranks with the same capacity; one more for one rank if there are blocks.
+    Weights do not depend on the number of ranks. Nor do rounds, if the caches hold the same number of rows. So one
+    training is enough for all numbers of ranks with the same capacity. With blocks, one rank needs its own training.
     """
     packing, classes = VectorPacking(rows), np.unique(labels)
     counts = [int(np.isin(labels, pair).sum()) for pair in combinations(classes, 2)]

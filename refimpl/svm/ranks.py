@@ -1,12 +1,12 @@
-"""The ranks of a support vector machine: what ``models.svm.solver`` asks of them, over a communicator."""
+"""The ranks of a support vector machine: the messages of ``models.svm.solver``, over a communicator."""
 
 from refimpl.transport import Communicator
 
 
 class SvmRanks:
-    """What all ranks tell each other: numbers of pairs, and rows. Every byte is in the communicator's ledger.
+    """The two exchanges of the solver. Every byte is in the communicator's ledger.
 
-    A gather of k numbers sends 8 k bytes to each other rank; a spread of n numbers sends 8 n from its owner.
+    A gather of k numbers sends 8 k bytes to each other rank. A spread of n numbers sends 8 n from the owner to each.
     """
 
     def __init__(self, comm: Communicator):
@@ -14,7 +14,7 @@ class SvmRanks:
 
     @classmethod
     def of(cls, comm=None) -> "SvmRanks":
-        """Return those of mpi4py's communicator, or of all ranks. Collective."""
+        """Return the ranks of mpi4py's communicator; None: all ranks. Collective."""
         return cls(Communicator.of(comm))
 
     def gather(self, array, phase: str):
@@ -22,7 +22,8 @@ class SvmRanks:
         return self.comm.share(array, phase)
 
     def spread(self, arrays, phase: str):
-        """Send ``arrays[rank]`` to all ranks, receive the others into ``arrays``; empty ones stay. Collective."""
+        """Send ``arrays[rank]`` to all ranks, receive the others into ``arrays``; empty ones are not sent. Collective.
+        """
         counted = [{"": array.size} for array in arrays]
         others = [rank for rank in range(self.size) if rank != self.rank]
         sends = [(rank, arrays[self.rank], counted[self.rank]) for rank in others if arrays[self.rank].size]

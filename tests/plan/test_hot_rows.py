@@ -91,7 +91,7 @@ def test_rows_that_few_ranks_touch_stay_on_the_server():
     plan = make_plan([WORDS, BIAS], "hybrid", RANKS, RANKS, machines=MACHINES, allreduce="halving-doubling")
     chosen, forecasts = choose_hot_rows(plan, [WORDS, BIAS], sample_of(RARE), SLOW)
     assert chosen == plan and all(f.hot == 0 and f.coverage == 0 for f in forecasts)
-    assert "none: no number of them is predicted to pay" in describe_hot(forecasts)
+    assert "none: no number of them is predicted to save time" in describe_hot(forecasts)
 
 
 @pytest.mark.parametrize("strategy, words", [

@@ -47,4 +47,4 @@ def test_a_forecast_of_hot_rows_tells_rows_pulls_and_milliseconds():
     none = HotForecast("bias", 2000, 0, "as-dense", 0.05, 0.05, 0.0, ())
     assert describe_hot([paying, none]).splitlines() == [
         "hot rows of words: the first 32 of 2000 rows, 75% of the pulls, go as-dense: predicted 50 -> 12.5 ms a step",
-        "hot rows of bias: none: no number of them is predicted to pay (50 ms a step)"]
+        "hot rows of bias: none: no number of them is predicted to save time (50 ms a step)"]

@@ -16,7 +16,7 @@ NOT_FOR_ROWS = "is for gradients of dense float32 variables, and 'table' is spar
 REFUSED = [
     (dict(codec={"ghost": "bf16"}), "--codec ghost=bf16: the model has no such variables; say dense, sparse, or one of "
                                     "table, weight"),
-    (dict(codec={"mean": "bf16"}), "'mean' is a statistic, not a gradient"),
+    (dict(codec={"mean": "bf16"}), "'mean' is a buffer (statistic=True) without gradient"),
     (dict(codec={"sparse": "integers:16"}), f"codec integers {NOT_FOR_ROWS}; leave it out, or say bf16"),
     (dict(codec={"sparse": "topk"}), f"codec topk {NOT_FOR_ROWS}"),
     (dict(codec={"table": "onebit"}), f"codec onebit {NOT_FOR_ROWS}"),

@@ -1,7 +1,7 @@
 """Codecs: the encoding of a microbatch's gradient for messages, and the sum of two encoded gradients.
 
-A codec belongs to the microbatch tree, not to a rank. Each leaf is encoded by itself, and two nodes are merged by the
-codec. So the result is the same on any number of ranks. The plain version: ``refimpl.plain.codecs``.
+A codec encodes each leaf of the microbatch tree by itself, and adds the messages of two nodes. Neither depends on the
+rank. So the result is the same on any number of ranks. The plain version: ``refimpl.plain.codecs``.
 """
 
 from functools import lru_cache
@@ -20,7 +20,7 @@ from refimpl.gradients.codecs.topk import TopK
 
 CODECS = {codec.name: codec for codec in (Codec, Bf16, Fp16, Integers, TopK, DGC, Threshold, AdaComp, OneBit, TernGrad,
                                           QSGD, PowerSGD)}
-"""name -> class, in the order of lists for the user."""
+"""name -> class, in the order in which messages and help list them."""
 IDENTITY = Codec.name
 
 

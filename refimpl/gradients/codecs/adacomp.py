@@ -1,6 +1,6 @@
-"""Equals ``plain.sparse_codecs.AdaComp``: in each bin, what would be its largest element after another such step.
+"""Equals ``plain.sparse_codecs.AdaComp``: send elements that a second step like this would make the largest of a bin.
 
-    send v where |v + g| >= max |v| of the bin, if that is not 0: no ratio has to be chosen. 8 bytes each.
+    send v where |v + g| >= max |v| of the bin, if this is above 0. The user chooses no ratio. 8 bytes each.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from refimpl.gradients.codecs.picked import Picked
 
 @dataclass(frozen=True)
 class AdaComp(Picked):
-    """size: of a bin. The gradients decide how many elements a message has."""
+    """size: the elements of a bin. How many elements a message has depends on the gradients."""
 
     name, form, effort = "adacomp", "adacomp:BIN", 4.6
 

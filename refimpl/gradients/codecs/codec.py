@@ -1,4 +1,4 @@
-"""The base class of codecs, which is the identity: gradients are sent unchanged."""
+"""The base class of codecs. It is itself the codec that sends gradients unchanged."""
 
 from dataclasses import dataclass
 from operator import iadd
@@ -12,17 +12,17 @@ from kernels.each import add_each, copy_each
 
 @dataclass(frozen=True)
 class Codec:
-    """Encodes the gradients of a variable elementwise: a message has the gradient's shape and ``dtype``. Local.
+    """It encodes the gradients of a variable, elementwise: a message has the gradient's shape and ``dtype``. Local.
 
     name: in plans.  form: its text with a parameter, if it has one.
     dtype: of a message; None: the gradient's own.
-    by_tree: whether gradients must be added in the order of the microbatch tree; else a ring may use another order.
-    scaled: whether it encodes by a scale on which all ranks agree (``gradients.scaled``, ``Integers``).
-    feedback: whether what it leaves out is added to the next gradient.
+    by_tree: whether gradients must be added in the order of the microbatch tree; if not, a ring may add them.
+    scaled: whether it needs a scale on which all ranks agree (``gradients.scaled``, ``Integers``).
+    feedback: whether the residual, what it does not send, is added to the next gradient.
     kept: the number of arrays like the variable that it keeps for each microbatch, if it has feedback.
-    strategy: the name of the only one that carries its messages of dense variables; "": each does.
-    optimizer: the name of the only one that goes with it; "": each does.
-    effort: seconds to encode and decode an element, as a multiple of those of an addition (docs/measured.md).
+    strategy: the name of the only strategy that can send its messages of dense variables; "": all can.
+    optimizer: the name of the only optimizer that can be used with it; "": all can.
+    effort: the time to encode and decode an element, as a multiple of the time of an addition (docs/measured.md).
     """
 
     name: ClassVar[str] = "identity"
@@ -43,8 +43,7 @@ class Codec:
 
     @classmethod
     def whole(cls, parameter: str, most: int, wanted: str) -> int:
-        """Return a parameter that is a whole number from 1 to ``most``. Raises ValueError, which says what is wanted.
-        """
+        """Return a parameter as a whole number from 1 to ``most``. Raises ValueError with what is ``wanted``."""
         if not parameter.isdecimal() or len(parameter) > 9 or not 1 <= int(parameter) <= most:
             raise ValueError(f"codec {cls.name}:{parameter[:20]}: give {wanted}")
         return int(parameter)
@@ -53,18 +52,18 @@ class Codec:
         """Raise ValueError, with a remedy, if it cannot encode the gradients of a variable in V microbatches."""
 
     def fits(self, variable) -> bool:
-        """Return whether a kind's word, "dense", means this variable, too: messages are smaller than its gradients."""
+        """Return whether a codec for all "dense" variables is used for this one: whether messages are smaller."""
         return True
 
     def check_dense(self, variable):
-        """Raise ValueError, with a remedy, unless a variable is dense, float32 and no statistic."""
+        """Raise ValueError, with a remedy, unless a variable is dense, float32 and not a buffer (``statistic``)."""
         if variable.dtype != "float32" or variable.statistic or variable.sparse:
-            kind = "sparse" if variable.sparse else "a statistic" if variable.statistic else variable.dtype
+            kind = "sparse" if variable.sparse else "a buffer" if variable.statistic else variable.dtype
             raise ValueError(f"codec {self.name} is for gradients of dense float32 variables, and {variable.name!r} is "
                              f"{kind}; leave it out, or say bf16")
 
     def shape_kept(self, shape) -> tuple:
-        """Return the shape of what it keeps of a variable of ``shape`` for each microbatch."""
+        """Return the shape of what it keeps for each microbatch. shape: of the variable."""
         return tuple(shape) if self.kept == 1 else (self.kept, *shape)
 
     def dtype_of(self, dtype: str) -> str:
@@ -80,18 +79,18 @@ class Codec:
         return message
 
     def encode_each(self, messages, gradients):
-        """Write the message of each gradient; copy those already encoded. The lists have arrays of equal shapes."""
+        """Write the message of each gradient; copy those already encoded. Two lists of arrays of equal shapes."""
         copy_each(messages, gradients)
 
     def merge_each(self, messages, others):
-        """Add to each message another one, or a gradient, which is first encoded. Lists of arrays of equal shapes."""
+        """Add to each message another message, or a gradient, which it encodes. Two lists of arrays of equal shapes."""
         add_each(messages, others)
 
     merge = staticmethod(iadd)
     """merge(into, other): add a message to another, in place; return it."""
 
     def merge_rows(self, left: RowGradient, right: RowGradient) -> RowGradient:
-        """Return the sum of two row gradients with encoded rows. A row that only one of them has does not change."""
+        """Return the sum of two row gradients with encoded rows. A row that only one of them has stays unchanged."""
         return merge_rows(left, right)
 
     def room(self, like):

@@ -15,9 +15,9 @@ from refimpl.plain.residuals import clipped, dgc_ratio
 
 @dataclass(frozen=True)
 class DGC(TopK):
-    """steps: of each stage of the warm-up, in which 1/4, 1/16, 1/64, … of the elements are sent; 0: there is none.
+    """steps: of each stage of the warm-up, which sends 1/4, 1/16, 1/64, … of the elements; 0: no warm-up.
 
-    norm: the gradient of each of V microbatches is clipped to norm / √V, variable by variable; None: it is not.
+    norm: the gradient of each of V microbatches is clipped to norm / √V, variable by variable; None: no clipping.
     units: V.
     """
 

@@ -1,9 +1,9 @@
-"""Equals ``plain.codecs.Integers``: integers with one power of two as scale for a variable. n · bits / 8 bytes.
+"""Equals ``plain.codecs.Integers``: integers, with a power of two as each variable's scale. n · bits / 8 bytes.
 
     leaf     floor(g 2^k + u), u uniform in [0, 1): its expectation is g 2^k          node     left + right, exactly
 
-First all ranks agree on max |g| over all microbatches, 4 bytes for each variable. k is the largest exponent for which V
-such integers add up without overflow. Sums of integers are exact, so any order gives the same bits, also a ring's.
+First all ranks agree on max |g| over all microbatches, 4 bytes for each variable. k is the largest exponent with which
+V such integers add up without overflow. Sums of integers are exact, so a ring's order gives the same bits, too.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Integers(Codec):
                              f"{self.name}:{' or '.join(fits)}, or give fewer --microbatches")
 
     def most(self, microbatches: int) -> int:
-        """Return the largest integer in a microbatch with which ``microbatches`` of them add up without overflow."""
+        """Return the largest integer of which ``microbatches`` add up without overflow."""
         return (1 << self.bits - 1) // (1 << (microbatches - 1).bit_length()) - 1
 
     def exponent(self, largest, microbatches: int) -> int:

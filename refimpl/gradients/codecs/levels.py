@@ -1,7 +1,7 @@
 """Equals ``plain.level_codecs``: a few bits for each element, packed without gaps, then the scales, float32.
 
-The sum of two such messages is none. So the message of each microbatch goes to all ranks as it is (strategy
-"messages"). Each rank decodes the V messages and adds them in the order of the microbatch tree.
+Such messages cannot be added. So the message of each microbatch goes to all ranks unchanged (strategy "messages").
+Each rank decodes the V messages and adds them in the order of the microbatch tree.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Levels(Codec):
         return -(-elements * self.bits // 8) + 4 * self.scales
 
     def table(self, scales):
-        """Return what each level stands for: (2^bits,) float32. scales: (scales,) float32."""
+        """Return the value of each level: (2^bits,) float32. scales: (scales,) float32."""
         raise NotImplementedError
 
     def pack(self, values, key: int, message):
@@ -42,7 +42,7 @@ class Levels(Codec):
         raise NotImplementedError
 
     def unpack(self, message, elements: int):
-        """Return what a message stands for, (n,) float32, n = ``elements``."""
+        """Return the values of a message: (n,) float32, n = ``elements``."""
         out = np.empty(elements, np.float32)
         scales = np.frombuffer(message[-4 * self.scales:].tobytes(), np.float32)
         levels.look_up(message[:-4 * self.scales], self.bits, self.table(scales), out)

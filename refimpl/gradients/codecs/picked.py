@@ -1,10 +1,10 @@
 """The base class of codecs that pick elements. Equals ``plain.sparse_codecs.SparseCodec`` with ``plain.residuals``.
 
     leaf     v = g + e       send some elements, 8 bytes each       e = v less what was sent
-    node     the union of the places; where both have one, the sum
+    node     the union of the indices; values of an index that both have are added
 
-e belongs to (variable, microbatch), never to a rank. A message grows from node to node, so no allreduce can carry it:
-gradients travel as rows of one element do, by the strategy "elements".
+The residual e belongs to (variable, microbatch), never to a rank. A message grows from node to node, so no allreduce
+can carry it. Gradients travel like rows of one element, by the strategy "elements".
 """
 
 import math
@@ -14,12 +14,12 @@ import numpy as np
 
 from refimpl.gradients.codecs.codec import Codec
 
-MOST_ELEMENTS = 2**31 - 1  # places travel as int32
+MOST_ELEMENTS = 2**31 - 1  # indices travel as int32
 
 
 @dataclass(frozen=True)
 class Picked(Codec):
-    """``places`` says which elements are sent, and ``sent`` with which values."""
+    """A subclass has two methods: ``places`` picks the elements to send, and ``sent`` gives their values."""
 
     feedback, strategy = True, "elements"
 
@@ -37,25 +37,25 @@ class Picked(Codec):
         return self
 
     def add(self, kept, gradient):
-        """Add g to what a microbatch keeps; return v. kept: (``kept``, n) float32, changed; v is a view of it."""
+        """Add g to what a microbatch keeps; return v, a view of it. kept: (``kept``, n) float32, which changes."""
         kept[0] += gradient
         return kept[0]
 
     def drop(self, kept, places, sent):
-        """Take what was sent out of what a microbatch keeps, in place."""
+        """Subtract what was sent from what a microbatch keeps, in place."""
         kept[0, places] -= sent
 
     def places(self, values, gradient):
-        """Return the places to send, sorted int64. values, gradient: v and g, (n,) float32."""
+        """Return the indices of the elements to send, sorted int64. values, gradient: v and g, (n,) float32."""
         raise NotImplementedError
 
     def sent(self, values):
-        """Return what is sent of the picked elements ``values``: a new array."""
+        """Return what is sent for the picked elements ``values``, as a new array."""
         return values.copy()
 
     @staticmethod
     def number(text: str) -> float:
-        """Return a parameter's number, NaN for what is none."""
+        """Return a parameter as a number; NaN if it is not one."""
         try:
             return float(text)
         except ValueError:

@@ -1,10 +1,9 @@
-"""Equals ``plain.power_sgd``: a gradient matrix as the product of two thin ones. 4 r m and 4 r n bytes, by two
-allreduces.
+"""Equals ``plain.power_sgd``: a gradient matrix as the product of two thin ones. Two allreduces, 4 r (m + n) bytes.
 
     M_v = G_v + e_v       P = Σ M_v Q       P = orthonormal(P)       Q = Σ M_vᵀ P       decoded: P Qᵀ
 
-Both sums are added in tree order. e_v = M_v - P Pᵀ M_v belongs to (variable, microbatch), and Q, with which the next
-step begins, to the variable.
+Both sums are added in tree order. The residual e_v = M_v - P Pᵀ M_v belongs to (variable, microbatch). Q belongs to
+the variable, and the next step begins with it.
 """
 
 import math

@@ -1,5 +1,4 @@
-"""Equals ``plain.level_codecs.QSGD``: s levels of the norm and a sign for each element. n (1 + bits of s) / 8 + 4
-bytes.
+"""Equals ``plain.level_codecs.QSGD``: for each element a sign and one of s levels. n (1 + bits of s) / 8 + 4 bytes.
 
     ‖g‖ sgn(g) l / s       l or l + 1, the two levels next to |g| s / ‖g‖, at random       expectation g; no residual
 """
@@ -12,9 +11,9 @@ from kernels import levels
 from refimpl.gradients.codecs.levels import Levels
 
 MOST_LEVELS = 127
-"""With the sign a level has 8 bits at most."""
+"""A level and its sign have at most 8 bits."""
 CACHED = 2**16
-"""Squares that are added at a time: they stay in the processor's second cache."""
+"""Squares that are added at a time. So many fit into the processor's second-level cache."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class QSGD(Levels):
 
     @property
     def bits(self):
-        """Of an element: sign and level."""
+        """The bits of an element: sign and level."""
         return 1 + self.s.bit_length()
 
     def encode_levels(self, values, key, packed):
@@ -46,7 +45,8 @@ class QSGD(Levels):
 
 
 def sum_of_squares(values):
-    """Return np.sum(values**2) in float64, to the bit, for (n,) float32: cut where NumPy cuts, with small arrays."""
+    """Return np.sum(values**2) in float64, to the bit, for (n,) float32. It cuts as NumPy does, and needs less memory.
+    """
     if len(values) <= CACHED:
         return np.sum(np.square(values, dtype=np.float64))
     half = len(values) // 2 // 8 * 8

@@ -2,7 +2,7 @@
 
     leaf     round(g)          node     round(left + right)          nearest, ties to even; no residual
 
-The bits depend on the order of the sum, so the allreduce must add in reproducible order. A ring adds in another order.
+The bits depend on the order of the sum, so the allreduce must add in the reproducible order. A ring does not.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Rounded(Codec):
             raise ValueError(f"{self.name} rounds float32, and {variable.name!r} is {variable.dtype}: train with "
                              "--dtype float32, or name no codec for it")
         if variable.statistic:
-            raise ValueError(f"{variable.name!r} is a statistic, not a gradient: name no codec for it")
+            raise ValueError(f"{variable.name!r} is a buffer (statistic=True) without gradient: name no codec for it")
 
     def encode(self, gradient):
         message = np.empty(gradient.shape, self.dtype)
@@ -65,6 +65,6 @@ class Bf16(Rounded):
 
 @dataclass(frozen=True)
 class Fp16(Rounded):
-    """11 bits of precision. Numbers above 65504 become infinity, which ends a training with an error."""
+    """11 bits of precision. Numbers above 65504 become infinity, and the training stops with an error."""
 
     name, dtype = "fp16", "float16"

@@ -2,7 +2,8 @@
 
     v = g + e, cut at 2.5 standard deviations       m = max |v|       send m sgn(v) with probability |v| / m, else 0
 
-Without the cut the expectation would be v. With it, m is smaller, and so is the variance; e keeps what was left out.
+Without the cut the expectation would be v. With it, m and the variance are smaller. The residual e is v less what was
+sent.
 """
 
 from dataclasses import dataclass
@@ -27,4 +28,4 @@ class TernGrad(Levels):
         return levels.three_levels(values, most, key, packed)
 
     def table(self, scales):
-        return np.array([0, 1, -1, 0], np.float32) * scales[0]  # all NaN if m is, so that nothing is hidden
+        return np.array([0, 1, -1, 0], np.float32) * scales[0]  # if m is NaN, so are all values: the error shows

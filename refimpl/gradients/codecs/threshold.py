@@ -1,4 +1,4 @@
-"""Equals ``plain.sparse_codecs.Threshold`` (Strom): a fixed step τ for each element beyond it. 8 bytes each.
+"""Equals ``plain.sparse_codecs.Threshold`` (Strom): send τ, with its sign, for each element beyond τ. 8 bytes each.
 
     send τ or -τ where |v| > τ
 """
@@ -12,7 +12,7 @@ from refimpl.gradients.codecs.picked import Picked
 
 @dataclass(frozen=True)
 class Threshold(Picked):
-    """tau: the step. The gradients decide how many elements a message has."""
+    """tau: τ. How many elements a message has depends on the gradients."""
 
     name, form, effort = "threshold", "threshold:TAU", 0.6
 

@@ -1,6 +1,6 @@
 """Equals ``plain.sparse_codecs.TopK``: the elements of largest magnitude. 8 k bytes.
 
-    send v at the k largest |v|, first ones if equal
+    send v at the k largest |v|; of equal ones, the first
 """
 
 import math

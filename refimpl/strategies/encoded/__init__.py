@@ -1,1 +1,1 @@
-"""Strategies of dense variables that carry one kind of codec each: elements, low-rank, messages."""
+"""Strategies of dense variables, each for one kind of codec: elements, low-rank, messages."""

@@ -1,8 +1,8 @@
-"""Strategy "elements" of dense variables: a replica on every rank; elements picked by a codec go to all ranks.
+"""Strategy "elements" of dense variables: every rank has a replica; elements picked by a codec go to all ranks.
 
-    bytes out of a rank: 8 (N - 1) for each element in the nodes of its microbatches (a node has the union of places)
+    bytes out of a rank: 8 (N - 1) for each element in the nodes of its microbatches (the indices of a node are a union)
 
-The codec (``topk``) selects it under every architecture. In plain: ``refimpl.plain.replicas``, ``sparse_codecs``.
+Codecs such as ``topk`` choose it in every architecture. Plain: ``refimpl.plain.replicas``, ``sparse_codecs``.
 """
 
 import math
@@ -31,9 +31,9 @@ class GatheredElements(Strategy):
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
-        """4 for each place and each value of a rank's nodes, to each other rank; and 8 for the length of each node.
+        """4 for each index and each value of a rank's nodes, to each other rank; and 8 for the length of each node.
 
-        touched: the places of each node, as the rows of a sparse variable; if unknown, the most that are possible.
+        touched: the indices of each node, as the rows of a sparse variable; if unknown, the most that are possible.
         """
         found, others = {}, 1 - np.eye(plan.ranks, dtype=np.int64)
         nodes = [cover(leaves_of(r, plan.ranks, plan.microbatches)) for r in range(plan.ranks)]

@@ -1,8 +1,8 @@
-"""Strategy "low-rank" of dense variables: a replica on every rank; two thin matrices by allreduce, one after the other.
+"""Strategy "low-rank" of dense variables: every rank has a replica; two allreduces sum one thin matrix each.
 
-    bytes in and out of a rank: 8 r (m + n) (N - 1) / N for a matrix (m, n)
+    bytes in and out of a rank: 16 r (m + n) (N - 1) / N for a matrix (m, n)
 
-The codec ``powersgd`` selects it under every architecture. In plain: ``refimpl.plain.power_sgd``.
+The codec ``powersgd`` chooses it in every architecture. Plain: ``refimpl.plain.power_sgd``.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class LowRank(Strategy):
 class LowRankExchange(EncodedReplicas, of=LowRank):
     """Dense variables by thin matrices. Collective to use; see ``strategies.exchange.Exchange``.
 
-    q: name -> (n, r), with which the next step begins.  It needs arrays on the host: see ``plan.codecs.check_codecs``.
+    q: name -> (n, r), the next step's first Q.  It needs arrays on the host: see ``plan.codecs.check_codecs``.
     """
 
     phase = "allreduce"

@@ -1,10 +1,9 @@
-"""Strategy "messages" of dense variables: a replica on every rank; each microbatch's message goes to all ranks as it
-is.
+"""Strategy "messages" of dense variables: every rank has a replica, and gets the message of each microbatch unchanged.
 
     bytes out of a rank: (N - 1) for each byte of its microbatches' messages, whose number and size never change
 
-Codecs whose messages cannot be added (``onebit``, ``qsgd``, ``terngrad``) select it under every architecture. Each rank
-decodes all V messages and adds them in tree order. In plain: ``refimpl.plain.level_codecs``.
+Codecs whose messages cannot be added (``onebit``, ``qsgd``, ``terngrad``) choose it in every architecture. Each rank
+decodes all V messages and adds them in tree order. Plain: ``refimpl.plain.level_codecs``.
 """
 
 import math
