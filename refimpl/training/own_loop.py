@@ -151,7 +151,7 @@ class OwnLoop:
         alike: compare the dense parameters, too, because optimizers on each rank may have made them differ.
         """
         comm, mine = self.base.comm, [crc32(call.encode()), self.updates, *place, *[0] * (2 - len(place))]
-        if not comm.agree(error, mine, f"the call of {call}"):
+        if not comm.agree(error, mine, f"the call of {call} after step {self.updates}"):
             agree_on(comm, {"the next call of the loop": call, "the number of steps before it": self.updates,
                             "the number of the batch, and of its loader": place})
         if alike and comm.size > 1:

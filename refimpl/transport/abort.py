@@ -1,6 +1,7 @@
 """Messages for ranks that can no longer agree: an abort message says why a rank stops, a roll call finds missing ranks.
 
-An abort message reaches a rank in every exchange in which it may wait. So one rank's error ends all ranks at once.
+Each message reaches a rank in every exchange in which it may wait. So one rank's error ends all ranks at once, and so
+does a rank whose program ends before those of the others.
 """
 
 import time
@@ -11,7 +12,7 @@ from mpi4py import MPI
 from refimpl.transport.errors import Aborted
 
 TAG = 32767  # the largest that every MPI must have; no other message bears it or those of a roll call:
-CALL, HERE, PARTING = 32766, 32765, 32764
+CALL, HERE, PARTING, ENDED = 32766, 32765, 32764, 32762
 ROLL_CALL_SECONDS = 1.0  # far longer than a rank that waits sleeps between two looks
 _NOTHING = np.empty(0, np.uint8)
 
@@ -20,7 +21,11 @@ class AbortMessages:
     """The abort messages and roll calls of one communicator's ranks. Local: no call waits for another rank.
 
     mpi: mpi4py's communicator.
+    begun, what: how many collectives of all ranks of the job this rank has begun; the last one, for messages.
+    ended: rank whose program has ended -> how many it had begun.
     """
+
+    begun, what, ended = 0, "", {}
 
     def __init__(self, mpi):
         self.mpi, self._under_way = mpi, []
@@ -31,26 +36,35 @@ class AbortMessages:
         """
         if self.sent is not None:
             return
-        words = np.frombuffer(bytes([signal]) + text.encode(), np.uint8)
         self.sent = text, signal
-        others = (rank for rank in range(self.mpi.Get_size()) if rank != self.mpi.Get_rank())
-        self._under_way.append((words, [self.mpi.Isend(words, rank, TAG) for rank in others]))
+        self._tell(np.frombuffer(bytes([signal]) + text.encode(), np.uint8), TAG)
+
+    def begin(self, what: str):
+        """Count a collective of all ranks of the job. Local."""
+        if self.mpi == MPI.COMM_WORLD:
+            AbortMessages.begun, AbortMessages.what = self.begun + 1, what
+
+    def end(self):
+        """Tell all ranks of the job that this one's program has ended. Local."""
+        self._tell(np.array([self.begun]), ENDED)
 
     def check(self):
         """Answer roll calls; raise Aborted if an abort message has come, or has left this rank. Local.
 
-        A rank that waits calls this now and then.
+        So it does where a rank has ended before a collective that this one has begun. A rank that waits calls this now
+        and then.
         """
-        for caller in self._senders(CALL):
+        for caller, _ in self._come(CALL):
             self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, caller, HERE)]))
         if self.sent is not None:
             raise Aborted(*self.sent)
-        status = MPI.Status()
-        message = self.mpi.Improbe(MPI.ANY_SOURCE, TAG, status)  # it is this thread's: another may look, too
-        if message is not None:
-            words = np.empty(status.Get_count(MPI.BYTE), np.uint8)
-            message.Recv(words)
+        for _, words in self._come(TAG):
             raise Aborted(words[1:].tobytes().decode(), int(words[0]))
+        self.ended.update((rank, int(words.view(np.int64)[0])) for rank, words in self._come(ENDED))
+        if gone := sorted(rank for rank, begun in self.ended.items() if begun < self.begun):
+            raise Aborted(f"the program of rank{'s' * (len(gone) > 1)} {', '.join(map(str, gone))} has ended, and the "
+                          f"other ranks go on with {self.what}. Every rank must make the same calls and stop after the "
+                          "same step: decide it by numbers that all ranks have, such as the loss")
 
     def absent(self) -> list[int]:
         """Call the roll: return the ranks that do not answer within a second. Local.
@@ -68,18 +82,23 @@ class AbortMessages:
 
     def _silent(self, tag, answer, seconds, meanwhile=lambda: None):
         """Send every other rank an empty message; return those whose ``answer`` has not come after ``seconds``."""
-        silent = set(range(self.mpi.Get_size())) - {self.mpi.Get_rank()}
-        self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, rank, tag) for rank in silent]))
-        end = time.monotonic() + seconds
+        silent, end = self._tell(_NOTHING, tag), time.monotonic() + seconds
         while silent and time.monotonic() < end:
             meanwhile()
-            silent -= set(self._senders(answer))
+            silent -= {sender for sender, _ in self._come(answer)}
             time.sleep(1e-3)
         return silent
 
-    def _senders(self, tag):
-        """Take the empty messages with ``tag`` that have come; yield the sender of each."""
+    def _tell(self, words, tag) -> set[int]:
+        """Send every other rank an array, without waiting; return these ranks."""
+        others = set(range(self.mpi.Get_size())) - {self.mpi.Get_rank()}
+        self._under_way.append((words, [self.mpi.Isend(words, rank, tag) for rank in others]))
+        return others
+
+    def _come(self, tag):
+        """Take the messages with ``tag`` that have come; yield each as (its sender, (bytes,) uint8)."""
         status = MPI.Status()
-        while (message := self.mpi.Improbe(MPI.ANY_SOURCE, tag, status)) is not None:
-            message.Recv(_NOTHING)
-            yield status.Get_source()
+        while (message := self.mpi.Improbe(MPI.ANY_SOURCE, tag, status)) is not None:  # no other thread takes it
+            words = np.empty(status.Get_count(MPI.BYTE), np.uint8)
+            message.Recv(words)
+            yield status.Get_source(), words

@@ -14,6 +14,7 @@ from refimpl.transport.agreement import Agreement
 from refimpl.transport.device.choice import open_transport
 from refimpl.transport.errors import CollectiveError
 from refimpl.transport.exchange import ArrayExchange
+from refimpl.transport.job.ending import tell_end
 from refimpl.transport.job.leftovers import remove_leftovers
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 from refimpl.transport.job.uncaught import tell_once
@@ -39,6 +40,7 @@ class Communicator(ArrayExchange):
             return comm
         mpi = MPI.COMM_WORLD if comm is None else comm
         tell_once()
+        tell_end()
         if comm is None:
             _refuse_torchrun(mpi)
         found = cls(mpi, _find_machines(Agreement(mpi, timeout)), timeout)

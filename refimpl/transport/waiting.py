@@ -79,6 +79,8 @@ class Waiter:
 
         MPI cannot say which rank is late. A roll call finds ranks that do not wait here. Raises as ``for_messages``.
         """
+        self.abort_messages.begin(what)
+
         def late():
             missing = self.abort_messages.absent()
             return None if request.Test() else missing  # the late rank may have come meanwhile

@@ -67,6 +67,19 @@ def test_any_error_of_one_rank_ends_those_that_wait_for_it(tmp_path):
     assert job.returncode not in (0, None) and job.stderr.count("ZeroDivisionError") == 1
 
 
+@pytest.mark.parametrize("early", [[1], []], ids=["early", "together"])
+def test_a_rank_whose_program_ends_early_is_named_at_once(early):
+    """At the default time-out of 300 s. Where no rank ends early, one may end long after the others."""
+    program = ("import sys, time; from refimpl.transport import Communicator; comm = Communicator.of(); comm.meet()\n"
+               f"if comm.rank in {early}: sys.exit()\n"
+               "comm.gather_numbers([comm.rank], 'step 7'); comm.gather_ledger([])\n"
+               "comm.rank == 0 and time.sleep(1)")
+    job = launch(3, ["-c", program], timeout=100, capture=True)
+    assert (job.returncode != 0) == bool(early)
+    assert job.stderr.count("refimpl: error: the program of rank 1 has ended, and the other ranks go on with step 7. "
+                            "Every rank must make the same calls") == 2 * len(early)
+
+
 def test_a_rank_that_ends_the_job_ends_those_that_sleep():
     program = ("import time; from refimpl.transport.job import all_ranks, end_job; comm = all_ranks(); "
                "comm.Barrier(); comm.rank == 1 and end_job(7); time.sleep(60)")

@@ -1,5 +1,6 @@
 """The end of a job: of all its ranks at once, or together; and MPI itself, loaded if asked for."""
 
+import atexit
 import os
 import signal
 import sys
@@ -53,6 +54,20 @@ def leave(status: int, error: BaseException) -> int:
             return end_job(status)
         waiting(FINALIZE_SECONDS, "MPI_Finalize")
     return status
+
+
+def tell_end():
+    """Let this rank tell the others when its program ends: one that then still needs it must not wait. Local."""
+    atexit.unregister(_ended)
+    atexit.register(_ended, os.getpid())
+
+
+def _ended(process):
+    if os.getpid() == process and (MPI := _of_several()):  # a child of a fork is no rank
+        from refimpl.transport.abort import AbortMessages
+
+        with suppress(MPI.Exception):  # a rank has died, without which the others had gone on
+            AbortMessages(MPI.COMM_WORLD).end()
 
 
 def _be_deaf():
