@@ -5,7 +5,7 @@ from typing import Any, Callable, Union
 
 import numpy as np
 
-from refimpl.plain.rows import Rows
+from refimpl.plain.adding.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Task:
     """A training on given gradients: what ``update``, ``accumulate`` and ``resume`` get on each rank.
 
     start: name -> this rank's initial value.  optimizer: sgd, momentum, nesterov, dampened, adagrad, adam
-    or adamw.  options: all of its numbers, see ``refimpl.plain.optimizers``; decay: weight decay.
+    or adamw.  options: all of its numbers, see ``refimpl.plain.updating.optimizers``; decay: weight decay.
     rate: of update k (from 0) it is rate * rate_factor**k.  clip: largest gradient norm, None: no clipping.
     loss_scale: the gradients given are this many times too large.  window: micro-steps accumulated for one update.
     resume_after: the number of updates after which the state is saved, forgotten and loaded again.

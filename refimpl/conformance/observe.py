@@ -10,7 +10,7 @@ from refimpl.conformance.checks import VariableResult, complaint
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.deviation import Machine, Place
-from refimpl.plain.rows import merge_occurrences
+from refimpl.plain.adding.rows import merge_occurrences
 
 
 @dataclass

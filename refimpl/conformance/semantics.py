@@ -143,7 +143,7 @@ class Semantics:
                                                  optimizer in ("momentum", "nesterov", "dampened"))
 
     def formula(self, optimizer: str, sparse: bool) -> str:
-        """Return which of ``refimpl.plain.optimizers`` updates a variable."""
+        """Return which of ``refimpl.plain.updating.optimizers`` updates a variable."""
         hat = self.adam == "hat" or self.adam == "hat-rows" and sparse
         return {"adam": "adam-hat" if hat else "adam", "adagrad": "adagrad-inside" if self.adagrad == "inside" else
                 "adagrad"}.get(optimizer, optimizer)

@@ -14,8 +14,8 @@ as it is: no view of a buffer that the adapter uses again, nor of live parameter
     aggregate_all({name: array or (ids, rows)}, shapes)        both at once, in any order
     aggregate_uses({name: [gradient of each use]}, shapes)     variables that are read at several places
     aggregate_bags({name: (ids, offsets, gradients)}, shapes, pooling, padding) -> {name: (ids, rows)}
-                                                               of pooled look-ups, see ``refimpl.plain.bags``: offsets
-                                                               (bags,) of bags in ids, gradients (bags, d) of outputs
+                                                               of pooled look-ups, see ``refimpl.plain.adding.bags``:
+                                                               offsets (bags,) in ids, gradients (bags, d) of outputs
     aggregate_group({name: array}, ranks) -> {name: array}     among some ranks; {} on the others
     broadcast({name: array}, root) -> {name: array}
     messages() -> [bytes]                                      of each fused message of the last aggregate_dense

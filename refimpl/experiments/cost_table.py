@@ -19,7 +19,7 @@ from models import Batch, Variable
 from models.data.protocol import fingerprint_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.pictures.lines import Line
-from refimpl.plain.cost_table import (
+from refimpl.plain.strategies.cost_table import (
     Bytes, Setting, Sparse, dense_allreduce, dense_server_at_owner, dense_server_spread, sparse_allgather,
     sparse_as_dense, sparse_server_at_owner, sparse_server_spread,
 )

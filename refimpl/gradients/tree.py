@@ -1,4 +1,4 @@
-"""The microbatch tree, which gives the order of all sums of gradients (design.md, I1). Equals plain/tree.py.
+"""The microbatch tree, which gives the order of all sums of gradients (design.md, I1). Equals plain/adding/tree.py.
 
 Node (level, index) covers the existing leaves of [index * 2**level, (index + 1) * 2**level). Its value is left child +
 right child. If a node has no right child, its value is that of its left child. Every sum of gradients in the system is

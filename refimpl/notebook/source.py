@@ -19,7 +19,7 @@ class Source:
 
 
 def show_source(module: str) -> Source:
-    """Return the source of a module, for the last line of a cell: show_source("refimpl.plain.ring"). Local.
+    """Return the source of a module, for the last line of a cell: show_source("refimpl.plain.collectives.ring"). Local.
 
     Raises ValueError for a name that is not a module of this repository.
     """
@@ -28,5 +28,5 @@ def show_source(module: str) -> Source:
     except ModuleNotFoundError:
         found = None
     if found is None or not found.origin or not Path(found.origin).is_relative_to(ROOT):
-        raise ValueError(f"{module!r} is no module of this repository; one is refimpl.plain.ring")
+        raise ValueError(f"{module!r} is no module of this repository; one is refimpl.plain.collectives.ring")
     return Source(Path(found.origin))

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from refimpl.pictures.picture import BLUE, ORANGE, Picture, figure_in_style, picture_of, plain_axis, table
-from refimpl.plain.owner import Owner
+from refimpl.plain.without_barriers.owner import Owner
 
 LOOKS = {"computing": (BLUE, ""), "computed, then dropped": (ORANGE, "xxxx"), "waiting": ("#e4e4e4", "////")}
 """What a worker does -> colour and hatch."""
@@ -76,7 +76,7 @@ class DrawnTraining:
 def seen(happened, owner: Watched | None = None) -> DrawnTraining:
     """Return a training for pictures. Local.
 
-    happened: of ``refimpl.plain.scripted_clock.run``.
+    happened: of ``refimpl.plain.without_barriers.scripted_clock.run``.
     owner: the training's only owner; None: updates are not drawn.
     """
     taken = None if owner is None else {push for _, pushes, _ in owner.applied for push in pushes}

@@ -1,57 +1,60 @@
 """Every mechanism once, in plain NumPy and mpi4py (one file uses SciPy). Each file shows one idea; most can be run.
 
-Read them in this order:
+Read the packages in this order, and the files of a package in theirs:
 
-    tree           the order in which gradients are added up, so that any number of ranks gives the same bits
-    rows           sums of row gradients
     messages       messages between ranks, with their bytes counted
+
+adding             the order of addition, and the decisions of a sum
+    tree           the order in which gradients are added up, so that any number of ranks gives the same bits
+    rows, bags     sums of row gradients, also of look-ups that are pooled
+    sums           adds up given gradients; each decision is a method
+
+collectives        a vector that every rank has
     ring           the classic allreduce          allreduce   the allreduce that adds in tree order
     hierarchical   an allreduce within each machine and between the machines
     schedule       an allreduce as data, proved before it runs
     channel        tensors written straight into the memory of the rank that needs them
     tree_packing   trees that use all links of a machine together, whatever their rates
+
+updating           an optimizer changes values
+    optimizers     the formulas                   optimizers_elsewhere   those of other frameworks
+    clipping       clipping by the global norm    updates     updates with given sums; each decision is a method
+
+strategies         how a variable is kept and exchanged
     server         a parameter server, its rows spread over the ranks     dense_server   the same for dense variables
     replicas       the alternative: every rank keeps everything, row gradients go to all ranks
     reduce_scatter an allreduce in two halves with the optimizer between them: each rank updates its own rows
     aggregation    the ranks of a machine merge their pulls and pushes
     hot_rows       every rank keeps a copy of the rows that all ranks need in every step
     cost_table     the bytes of each of these ways
-    sums, updates  add up given gradients, and update values with them; each decision is a method
-    bags           the row gradients of look-ups that are pooled
-    worker, optimizers, clipping, hybrid     a whole training     optimizers_elsewhere   of other frameworks
+    search         the number of partitions into which a table on the server is cut
+
+training           all ranks take each step together
+    worker, hybrid a whole training
     checkpoint     a training resumes on any other number of ranks
     layerwise      large batches: LARS and LAMB
-    search         the number of partitions into which a table on the server is cut
+    mixed_precision                weights and activations of 16 bits, and a scale for the loss
     agreement      all ranks continue, or all stop with the same message; no rank waits for ever
     survive        ranks die; the others continue without them and end with the same bits
 
-    groups         fully connected layers cut over groups of ranks: data and model parallelism together
-    mesh_layers, mesh              a step of such layers, decision by decision
+model_parallel     fully connected layers cut over groups of ranks: data and model parallelism together
+    groups         a step on ranks                mesh_layers, mesh   such a step, decision by decision
 
-Encoded gradients need fewer bytes. Each microbatch is encoded by itself, so any number of ranks gives the same bits:
-
+encoding           fewer bytes. Each microbatch is encoded by itself, so any number of ranks gives the same bits
     codecs         half the bits of each element            sparse_codecs  few elements
     level_codecs   a few bits for each element              power_sgd      a matrix as two thin ones
     residuals      error feedback: what the encoding left out is added to the next gradient
     encoded_steps  steps of an encoded gradient, decision by decision
-    mixed_precision                weights and activations of 16 bits, and a scale for the loss
 
-Without barriers the bits depend on the order in which pulls and pushes arrive. An event log of this order reproduces
-them:
-
+without_barriers   The bits depend on the order in which pulls and pushes arrive. An event log reproduces it.
     consistencies  when a pull is answered, and when pushes are applied       corrections    of stale gradients
     owner          answers pulls, applies pushes, and writes the event log
     async_worker   pulls from all owners, computes, pushes to all
     scripted_clock owners and workers on one rank, with scripted computing times
-    replay         the same parameters from the event logs alone             async_server   owners and workers on ranks
+    replay         the same parameters from the event logs alone              async_server   owners and workers on ranks
+    own_replica    no server: each rank trains a replica                      decentralised  EASGD, gossip, local steps
 
-Without a server each rank trains a replica. The step number alone decides which replicas are averaged:
-
-    own_replica    the training of one rank's replica     decentralised  EASGD, gossip, local steps
-
-A learner that is not a neural network:
-
-    svm            a support vector machine; samples that cannot become support vectors are left out early
+    svm            a learner that is no neural network. Samples that cannot become support vectors are left out early
 
 *Collective* means that all ranks must call a function together; *local* means that a rank may call it alone.
 

@@ -4,7 +4,7 @@
     bounded   few rows at most: a slot for the most, and the number of rows                       n + 8 + 8 + 8
     dynamic   too many rows for a slot: dtype and shape come first, then the reader fetches rows  n + m + 8, m = 40
 
-Each (phase, variable, writer, reader) has a slot. The plain version: ``refimpl.plain.channel``.
+Each (phase, variable, writer, reader) has a slot. The plain version: ``refimpl.plain.collectives.channel``.
 """
 
 from collections import defaultdict

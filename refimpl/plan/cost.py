@@ -1,4 +1,4 @@
-"""Equals plain/cost_table.py, for any rows and any plan: the exact bytes of a step, as the ledger counts them (I2).
+"""Equals plain/strategies/cost_table.py, for any rows and plan: a step's exact bytes, as the ledger counts them (I2).
 
 Each strategy gives the bytes of its variables from rank to rank. Here they are added up, by rank or by machine.
 """

@@ -1,4 +1,4 @@
-"""Equals plain/cost_table.goes_whole: ``hybrid`` sends a table whole if this takes no more bytes than its touched rows.
+"""Equals plain/strategies/cost_table.goes_whole: ``hybrid`` sends a table whole if its rows take no fewer bytes.
 
     by rows   numbers of the touched rows, their values, their gradients     grows with α
     whole     gradients of all rows, and a mark for each row                 does not depend on α; nothing is pulled

@@ -5,7 +5,7 @@
 
 An owner of w bytes sends and receives 2 w (N - 1) bytes in all. If one owner has the whole model, it is a hot spot,
 which allreduce avoids (docs/paper.md, Bytes). If each rank has an N-th of it, the bytes are those of allreduce.
-Equals ``refimpl.plain.dense_server`` and ``reduce_scatter``.
+Equals ``refimpl.plain.strategies.dense_server`` and ``reduce_scatter``.
 """
 
 from functools import cached_property

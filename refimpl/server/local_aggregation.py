@@ -5,7 +5,7 @@
     push    rank -- row gradients ---> aggregator --- their sum -----> owner     "aggregate", then the server's "push"
 
 It wraps a ``RowServer``, whose clients are the aggregators. They add up only nodes of the microbatch tree, so the
-owner's sum is the tree's root (I1). Equals ``refimpl.plain.aggregation``, bit for bit.
+owner's sum is the tree's root (I1). Equals ``refimpl.plain.strategies.aggregation``, bit for bit.
 """
 
 import numpy as np

@@ -4,7 +4,7 @@
             rank <------ rows ------- owner
     push    rank --- row numbers, rows -> owner, which adds up the nodes of the microbatch tree that it receives (I1)
 
-Row numbers go first, then rows in rounds. If they are few, rows go with their numbers. Equals ``refimpl.plain.server``.
+Row numbers go first, then rows in rounds. If few, they go together. Equals ``refimpl.plain.strategies.server``.
 """
 
 from functools import partial

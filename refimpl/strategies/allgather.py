@@ -2,7 +2,7 @@
 
     bytes in and out of a rank: 2 α w (N - 1), N / 2 times those of the server         (docs/paper.md, Bytes)
 
-Every rank adds them up in tree order, and updates its own copy of these rows. Plain: ``refimpl.plain.replicas``.
+Every rank adds them up in tree order, and updates its own copy of these rows. Plain: ``plain.strategies.replicas``.
 """
 
 from dataclasses import dataclass

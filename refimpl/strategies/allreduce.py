@@ -2,7 +2,7 @@
 
     bytes in and out of a rank: 4 w (N - 1) / N, and no hot spot       (docs/paper.md, Bytes)
 
-The plan names the algorithm (``refimpl.collectives``). The plain version: ``refimpl.plain.allreduce`` and ``replicas``.
+The plan names the algorithm (``refimpl.collectives``). In plain: ``refimpl.plain.collectives.allreduce``, ``replicas``.
 """
 
 from collections import defaultdict

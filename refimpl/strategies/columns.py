@@ -3,7 +3,7 @@
     bytes in and out of a rank: 4 (w / K) (G - 1) / G of gradients, for the G ranks that hold the same part; and the
     activations of ``plan.activations``                                            (SplitBrain, arXiv 2112.15317)
 
-A weight has shape (outputs, inputs), so a part is some of its rows. The plain version: ``refimpl.plain.groups``.
+A weight has shape (outputs, inputs), so a part is some of its rows. In plain: ``refimpl.plain.model_parallel.groups``.
 """
 
 from dataclasses import dataclass

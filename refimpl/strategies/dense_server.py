@@ -2,7 +2,7 @@
 
     bytes at the owner of w bytes: 2 w (N - 1): a hot spot, which allreduce avoids           (docs/paper.md, Bytes)
 
-Its exchange: ``owned_dense``. The plain version: ``refimpl.plain.dense_server``.
+Its exchange: ``owned_dense``. The plain version: ``refimpl.plain.strategies.dense_server``.
 """
 
 from dataclasses import dataclass

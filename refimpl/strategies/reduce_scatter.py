@@ -5,7 +5,7 @@
 
 Variables that travel together lie in one arena. It is cut only between rows, because the norm adds up each row in one
 order. So the parts differ by at most about one row. (Das et al. 2016; ZeRO, stage 1.) Its exchange: ``owned_dense``.
-The plain version: ``refimpl.plain.reduce_scatter``.
+The plain version: ``refimpl.plain.strategies.reduce_scatter``.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
     bytes in and out of a rank: 4 α w (N - 1) / N, and 8 for each row number      (docs/paper.md, Bytes)
 
-The server itself: ``refimpl.server.rows``, and ``local_aggregation`` around it. Plain: ``refimpl.plain.server``.
+The server itself: ``refimpl.server.rows``, and ``local_aggregation`` around it. Plain: ``plain.strategies.server``.
 """
 
 from collections import Counter

@@ -56,8 +56,8 @@ class Options:
     clip_norm: largest global norm of the gradient; None: no clipping.  weight_decay: adds decay * parameter;
     None: 0, and 0.01 for adamw, as in PyTorch.
     consistency, correction: how old the values may be with which a worker computes, and how a stale gradient is
-    corrected; see ``refimpl.plain.consistencies`` and ``corrections``, and without a server ``decentralised``. Without
-    barriers optimizer and rate count an owner's updates, or a replica's steps.
+    corrected; see ``consistencies``, ``corrections`` and, without a server, ``decentralised`` in
+    ``refimpl.plain.without_barriers``. Optimizer and rate then count an owner's updates, or a replica's steps.
     slow_rank: rank, as text -> the factor by which its computation is slowed down.
     codec: kind ("dense", "sparse") or variable -> how its gradients are encoded, see ``refimpl.gradients.codecs``.
     "bf16/integers:8": architecture "auto" takes the one with the shortest predicted step, or none.

@@ -1,7 +1,7 @@
 """Checks the length of the learning rate's schedule. No step has the rate 0 unless the user asks for it."""
 
 from kernels.update.rates import RATES
-from refimpl.plain.consistencies import Backup, Softsync, consistency, is_decentralised
+from refimpl.plain.without_barriers.consistencies import Backup, Softsync, consistency, is_decentralised
 
 
 def updates_of(options, ranks: int) -> int:

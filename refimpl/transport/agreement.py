@@ -1,6 +1,6 @@
 """Ranks that go on together or stop together, with one message. No wait is a blocking one: a missing rank is named.
 
-Plainly: ``refimpl.plain.agreement``.
+Plainly: ``refimpl.plain.training.agreement``.
 """
 
 import os

@@ -12,7 +12,7 @@ heartbeats of Open MPI. When it goes on, an alarm kills it before it does anythi
 
 A cut cable has two sides, and each takes the other for dead. At most one goes on: see ``goes_on``.
 
-Plainly: ``refimpl.plain.survive``.
+Plainly: ``refimpl.plain.training.survive``.
 """
 
 import math

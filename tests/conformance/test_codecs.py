@@ -11,7 +11,7 @@ from refimpl.conformance.cases.codecs import EXACT, task_of
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import Semantics
-from refimpl.plain.encoded_steps import EncodedSteps
+from refimpl.plain.encoding.encoded_steps import EncodedSteps
 
 
 @encoding

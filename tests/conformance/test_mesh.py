@@ -14,7 +14,7 @@ from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.deviation import code_of
 from refimpl.conformance.space.mesh import KINDS, BiasByEveryMember, Stepped
-from refimpl.plain.mesh import Mesh
+from refimpl.plain.model_parallel.mesh import Mesh
 
 PLANTED = [m for m in MUTANTS if m.kind == "mesh"]
 

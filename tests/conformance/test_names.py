@@ -9,9 +9,9 @@ from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Rows
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.runner import run_local
-from refimpl.plain.optimizers_elsewhere import EVERY
-from refimpl.plain.rows import aggregate_rows
-from refimpl.plain.sums import norm_of
+from refimpl.plain.adding.rows import aggregate_rows
+from refimpl.plain.adding.sums import norm_of
+from refimpl.plain.updating.optimizers_elsewhere import EVERY
 
 
 def said(make, names, ranks=4):

@@ -21,7 +21,7 @@ from refimpl.conformance.space.deviation import Place, code_of
 from refimpl.conformance.space.owner import KINDS, Uncorrected
 from refimpl.conformance.space.training import TrainingAnswers
 from refimpl.conformance.target import Answer, Target
-from refimpl.plain.owner import Owner
+from refimpl.plain.without_barriers.owner import Owner
 
 CASES = [case for case in all_cases(1) if case.kind == "owner"]
 NAMES = {case.name.removeprefix("owner/"): case for case in CASES}

@@ -17,8 +17,8 @@ from refimpl.conformance.rules.bounds import bound, exact_sum, gamma, ulps
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.training import TrainingAnswers
 from refimpl.gradients import Node, fold
-from refimpl.plain.optimizers import OPTIMIZERS
-from refimpl.plain.optimizers_elsewhere import EVERY
+from refimpl.plain.updating.optimizers import OPTIMIZERS
+from refimpl.plain.updating.optimizers_elsewhere import EVERY
 
 
 def aggregate(*given):

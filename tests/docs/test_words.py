@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from refimpl.plain.consistencies import Bounded
+from refimpl.plain.without_barriers.consistencies import Bounded
 
 ROOT = Path(__file__).parents[2]
 

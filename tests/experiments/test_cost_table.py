@@ -8,7 +8,7 @@ from refimpl.collectives.simulation.network import Network
 from refimpl.experiments.cost_table import (
     CostCase, closed_formula, count_bytes, foretell_seconds, lines_of_strategies, who_sends_whom,
 )
-from refimpl.plain.cost_table import Bytes
+from refimpl.plain.strategies.cost_table import Bytes
 from refimpl.transport.machines import in_blocks
 
 ALPHAS = [Fraction(0), Fraction(1, 20), Fraction(3, 10), Fraction(1)]

@@ -7,8 +7,8 @@ from kernels.random import key_of, uniform
 from models import Variable
 from refimpl.gradients import MessageTree
 from refimpl.gradients.codecs import codec_of
-from refimpl.plain.codecs import bytes_of
-from refimpl.plain.level_codecs import QSGD, OneBit, TernGrad
+from refimpl.plain.encoding.codecs import bytes_of
+from refimpl.plain.encoding.level_codecs import QSGD, OneBit, TernGrad
 
 PLAIN = {"onebit": OneBit, "terngrad": TernGrad, "qsgd:1": lambda n: QSGD(n, 1), "qsgd:7": lambda n: QSGD(n, 7),
          "qsgd:8": lambda n: QSGD(n, 8), "qsgd:127": lambda n: QSGD(n, 127)}

@@ -6,8 +6,8 @@ import pytest
 from models import Variable
 from refimpl.gradients import ElementTree, Node
 from refimpl.gradients.codecs import codec_of
-from refimpl.plain.residuals import MomentumCorrection, clipped
-from refimpl.plain.sparse_codecs import AdaComp, Threshold, TopK
+from refimpl.plain.encoding.residuals import MomentumCorrection, clipped
+from refimpl.plain.encoding.sparse_codecs import AdaComp, Threshold, TopK
 
 WEIGHT = Variable("weight", (30, 7))
 

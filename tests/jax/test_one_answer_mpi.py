@@ -12,7 +12,7 @@ from toy_losses import ROWS, WIDTH, data_of, ready
 
 from models import Uniform
 from refimpl.jax import JaxModel
-from refimpl.plain.hybrid import Hybrid, Options as PlainOptions
+from refimpl.plain.training.hybrid import Hybrid, Options as PlainOptions
 from refimpl.training.options import Options
 from refimpl.training.session import train
 

@@ -23,8 +23,8 @@ from refimpl.notebook.exercises.parameter_server import bytes_of
 from refimpl.notebook.exercises.translation import DENSE, ROWS, SPARSE
 from refimpl.notebook.exercises.without_barriers import SECONDS
 from refimpl.pictures.without_barriers import Watched, seen
-from refimpl.plain.hybrid import Options
-from refimpl.plain.scripted_clock import run
+from refimpl.plain.training.hybrid import Options
+from refimpl.plain.without_barriers.scripted_clock import run
 
 
 @exercise

@@ -90,8 +90,8 @@ def test_students_get_no_answer_and_no_point_for_none(path):
 
 
 MISTAKES = [
-    ("problems_1", "folded", "from refimpl.plain.schedule import ring as folded", "rounds, 4 are enough"),
-    ("problems_1", "folded", "from refimpl.plain.schedule import halving_doubling as folded",
+    ("problems_1", "folded", "from refimpl.plain.collectives.schedule import ring as folded", "rounds, 4 are enough"),
+    ("problems_1", "folded", "from refimpl.plain.collectives.schedule import halving_doubling as folded",
      "3 ranks: a message from or to rank 3, which does not exist"),
     ("problems_1", "busiest", "from fractions import Fraction\ndef busiest(n): return Fraction(2 * n - 2, n)",
      "5 ranks: that is the lower bound; but a partner"),
@@ -134,7 +134,7 @@ MISTAKES = [
      " return Fraction(1, n), (1 - s / 2) / (1 - s + s / n)", "α = 4/15 gains more"),
     ("problems_9", "groups", "class Groups(Asynchronous):\n def arrived(self, owner, push): return [[push]]",
      "at 1 s worker 0 pulls for step 1, but worker 1 of its group has not pushed for step 0"),
-    ("problems_9", "groups", "from refimpl.plain.consistencies import Softsync\nclass Groups(Softsync):\n"
+    ("problems_9", "groups", "from refimpl.plain.without_barriers.consistencies import Softsync\nclass Groups(Softsync):\n"
      " def answers(self, owner, worker):\n  first = worker // self.number * self.number\n"
      "  return owner.clocks[worker] == min(owner.clocks[first:first + self.number])", "mixes workers [0, 2] of two"),
     ("problems_9", "record", "def first_impossible(record, n, steps, bound):\n clocks, on = [0] * n, set()\n"

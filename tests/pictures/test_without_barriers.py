@@ -7,8 +7,8 @@ import pytest
 
 from models import Constant, Variable
 from refimpl.pictures.without_barriers import Watched, draw_workers, seen
-from refimpl.plain.hybrid import Options
-from refimpl.plain.scripted_clock import run
+from refimpl.plain.training.hybrid import Options
+from refimpl.plain.without_barriers.scripted_clock import run
 
 SLOW = [1.0, 1.0, 1.0, 3.0]
 

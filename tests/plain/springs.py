@@ -4,9 +4,9 @@ import numpy as np
 
 from kernels import RowGradient
 from models import Constant, Variable
-from refimpl.plain.hybrid import Options
-from refimpl.plain.owner import Owner
-from refimpl.plain.scripted_clock import run
+from refimpl.plain.training.hybrid import Options
+from refimpl.plain.without_barriers.owner import Owner
+from refimpl.plain.without_barriers.scripted_clock import run
 
 
 class Spring:

@@ -8,10 +8,10 @@ from springs import Rows, Spring, Watched, options, random_clock, springs
 
 from kernels.update import OPTIMIZERS, initial_state
 from models import Constant, Variable
-from refimpl.plain.consistencies import Bounded, consistency
-from refimpl.plain.corrections import Adaptive, DelayCompensated
-from refimpl.plain.owner import Owner
-from refimpl.plain.scripted_clock import run
+from refimpl.plain.without_barriers.consistencies import Bounded, consistency
+from refimpl.plain.without_barriers.corrections import Adaptive, DelayCompensated
+from refimpl.plain.without_barriers.owner import Owner
+from refimpl.plain.without_barriers.scripted_clock import run
 
 
 # ---- asynchronous: constant delay ------------------------------------------------------------------------------------

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from toys import Toy, make_options, toy_data
 
-from refimpl.plain.agreement import Stopped
-from refimpl.plain.async_server import AsyncServer, PUSH, train
-from refimpl.plain.decentralised import easgd, gossip, local_steps, meet, over, partner, stacked
-from refimpl.plain.hybrid import Hybrid
 from refimpl.plain.messages import Messages
-from refimpl.plain.owner import sha256
-from refimpl.plain.replay import replay
-from refimpl.plain.scripted_clock import cluster
+from refimpl.plain.training.agreement import Stopped
+from refimpl.plain.training.hybrid import Hybrid
+from refimpl.plain.without_barriers.async_server import AsyncServer, PUSH, train
+from refimpl.plain.without_barriers.decentralised import easgd, gossip, local_steps, meet, over, partner, stacked
+from refimpl.plain.without_barriers.owner import sha256
+from refimpl.plain.without_barriers.replay import replay
+from refimpl.plain.without_barriers.scripted_clock import cluster
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 MODEL, STEPS = Toy(), 5
@@ -162,6 +162,6 @@ def test_replicas_on_ranks_are_those_in_one_array(comm):
 @pytest.mark.parametrize("module, words", [("async_server", "the replay of the records on one rank gives the same"),
                                            ("decentralised", "local steps ")])
 def test_the_files_show_it(comm, capfd, module, words):
-    import_module(f"refimpl.plain.{module}").main(comm)
+    import_module(f"refimpl.plain.without_barriers.{module}").main(comm)
     lines = comm.bcast(capfd.readouterr().out.splitlines())
     assert len(lines) == comm.size + (module == "async_server") and words in lines[-1]

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from refimpl.plain.channel import Channel, Slot
+from refimpl.plain.collectives.channel import Channel, Slot
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 KINDS = ("static", "dynamic")

@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from refimpl.plain import codecs, level_codecs, power_sgd, residuals, sparse_codecs
-from refimpl.plain.codecs import Integers, Rounded, bytes_of
-from refimpl.plain.level_codecs import QSGD, OneBit, TernGrad
-from refimpl.plain.power_sgd import compressed, first_q, orthonormal
-from refimpl.plain.residuals import MomentumCorrection, Residuals, clipped, dgc_ratio
-from refimpl.plain.sparse_codecs import AdaComp, Threshold, TopK
-from refimpl.plain.tree import sum_on
+from refimpl.plain.adding.tree import sum_on
+from refimpl.plain.encoding import codecs, level_codecs, power_sgd, residuals, sparse_codecs
+from refimpl.plain.encoding.codecs import Integers, Rounded, bytes_of
+from refimpl.plain.encoding.level_codecs import QSGD, OneBit, TernGrad
+from refimpl.plain.encoding.power_sgd import compressed, first_q, orthonormal
+from refimpl.plain.encoding.residuals import MomentumCorrection, Residuals, clipped, dgc_ratio
+from refimpl.plain.encoding.sparse_codecs import AdaComp, Threshold, TopK
 
 N, UNITS, RANKS = 101, 7, (1, 2, 3, 5, 7)
 DRAWN = np.random.default_rng(1).standard_normal((UNITS, N)).astype(np.float32)

@@ -5,11 +5,11 @@ import pytest
 
 from refimpl.collectives import make_schedule
 from refimpl.collectives.running import run
-from refimpl.plain.allreduce import allreduce
-from refimpl.plain.hierarchical import Hierarchy
+from refimpl.plain.adding.tree import add_up, form_nodes, microbatches_of
+from refimpl.plain.collectives.allreduce import allreduce
+from refimpl.plain.collectives.hierarchical import Hierarchy
+from refimpl.plain.collectives.ring import ring_allreduce
 from refimpl.plain.messages import Messages
-from refimpl.plain.ring import ring_allreduce
-from refimpl.plain.tree import add_up, form_nodes, microbatches_of
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from refimpl.plain.decentralised import easgd, gossip, local_steps, partner, stacked
+from refimpl.plain.without_barriers.decentralised import easgd, gossip, local_steps, partner, stacked
 
 
 def still(x):

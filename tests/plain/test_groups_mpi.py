@@ -5,8 +5,8 @@ import pytest
 
 from models import Batch
 from models.perceptron import Perceptron
-from refimpl.plain.groups import Group, summed_gradients
-from refimpl.plain.tree import add_up, microbatches_of
+from refimpl.plain.adding.tree import add_up, microbatches_of
+from refimpl.plain.model_parallel.groups import Group, summed_gradients
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(2, 4)]
 

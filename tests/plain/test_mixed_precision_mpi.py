@@ -5,7 +5,7 @@ import pytest
 from mpi4py import MPI
 
 from refimpl.plain.messages import Messages
-from refimpl.plain.mixed_precision import LossScale, MixedTraining, half
+from refimpl.plain.training.mixed_precision import LossScale, MixedTraining, half
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 

@@ -6,11 +6,11 @@ import pytest
 from springs import random_clock
 from toys import Toy, make_options, toy_data
 
-from refimpl.plain import replay as replaying
-from refimpl.plain.corrections import CORRECTIONS
-from refimpl.plain.owner import sha256
-from refimpl.plain.replay import replay
-from refimpl.plain.scripted_clock import cluster, main as draw, run
+from refimpl.plain.without_barriers import replay as replaying
+from refimpl.plain.without_barriers.corrections import CORRECTIONS
+from refimpl.plain.without_barriers.owner import sha256
+from refimpl.plain.without_barriers.replay import replay
+from refimpl.plain.without_barriers.scripted_clock import cluster, main as draw, run
 
 RULES = ("synchronous", "asynchronous", "bounded:1", "snapshot:2", "softsync:2", "backup:1")
 WORKERS, STEPS, MODEL = 3, 4, Toy()

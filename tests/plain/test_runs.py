@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 from refimpl.cli import main
-from refimpl.plain import cost_table, schedule, search, tree
+from refimpl.plain.adding import tree
+from refimpl.plain.collectives import schedule
+from refimpl.plain.strategies import cost_table, search
 from refimpl.transport.launch import launch
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +21,7 @@ def run_on_ranks(ranks, module, *arguments):
 
 
 def test_async_server_refuses_in_words():
-    job = launch(2, ["-m", "refimpl.plain.async_server", "backup:2"], timeout=120, capture=True, cwd=ROOT)
+    job = launch(2, ["-m", "refimpl.plain.without_barriers.async_server", "backup:2"], timeout=120, capture=True, cwd=ROOT)
     assert job.returncode and "backup:2: B must be a whole number, from 0 to 1, with 2 workers" in job.stderr
     assert "Traceback" not in job.stderr
 
@@ -27,7 +29,7 @@ def test_async_server_refuses_in_words():
 def test_hybrid_has_the_hash_of_the_fast_training(capsys):
     assert main(["train", "lm", "--steps", "2", "--no-output", "--json", "--heldout", "100"]) == 0
     fast = json.loads(capsys.readouterr().out)
-    printed = run_on_ranks(2, "hybrid", "lm", "--steps", "2")
+    printed = run_on_ranks(2, "training.hybrid", "lm", "--steps", "2")
     hashes = re.findall("parameters sha256 ([0-9a-f]{64})$", "\n".join(printed), re.MULTILINE)
     assert hashes == [fast["parameters_sha256"]] * 2
     assert printed[1].startswith(f"step 2  loss {fast['loss']:.4f}  norm ")

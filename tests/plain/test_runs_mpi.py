@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.recipe import build, recipe_of
-from refimpl.plain import checkpoint
+from refimpl.plain.training import checkpoint
 from refimpl.training.options import Options
 from refimpl.training.session import train
 
@@ -32,25 +32,25 @@ def ones(count):
 @pytest.mark.parametrize("module", ["server", "replicas", "dense_server", "reduce_scatter", "aggregation", "hot_rows"])
 def test_each_rank_is_counted_once(comm, shown, module):
     """Rank r pushes 4**r for a row that all ranks touch, and some for one that it touches alone."""
-    found = {digits for line in shown(module) for digits in re.findall(r"(?:summed |')(1[01]*)\b", line)}
+    found = {digits for line in shown(f"strategies.{module}") for digits in re.findall(r"(?:summed |')(1[01]*)\b", line)}
     assert ones(comm.size) in found <= {ones(comm.size), *("1" + "0" * rank for rank in range(comm.size))}
 
 
 def test_ring(comm, shown):
-    [line] = shown("ring")
+    [line] = shown("collectives.ring")
     sent, needed = re.search(r"it sent (\d+) B; .* are (\d+\.?\d*) B", line).groups()
     assert line.startswith(f"rank 0 has {[ones(comm.size)] * 12};") and (12 % comm.size or sent == needed)
 
 
 @pytest.mark.parametrize("module", ["allreduce", pytest.param("hierarchical", marks=pytest.mark.mpi(min_size=2))])
 def test_every_rank_has_the_same_sum(comm, shown, module):
-    assert {line.partition("sum ")[2] for line in shown(module)} == {"8cb15bbf222e6abe9fd57b40…"}
+    assert {line.partition("sum ")[2] for line in shown(f"collectives.{module}")} == {"8cb15bbf222e6abe9fd57b40…"}
 
 
 @pytest.mark.ranks(3)
 @pytest.mark.thorough
 def test_layerwise(comm, shown):
-    hashes = [re.search("sha256 (.*)", line).group(1) for line in shown("layerwise") if line.startswith("rank 0: ")]
+    hashes = [re.search("sha256 (.*)", line).group(1) for line in shown("training.layerwise") if line.startswith("rank 0: ")]
     assert len(set(hashes)) == 2
     for name, digest in zip(("lars", "lamb"), hashes):
         recipe, chosen = recipe_of("lm", {"steps": 3, "optimizer": name})
@@ -61,15 +61,15 @@ def test_checkpoint(comm, shown, monkeypatch):
     """Resumed on other ranks the hash is that of a training without a break; with parts in other places it is another."""
     recipe, chosen = recipe_of("lm", {"data": "synthetic", "preset": "tiny", "steps": 4, "rate_steps": 4})
     whole = train(*build(recipe, 0)[:2], options=Options(**chosen), comm=comm).parameters_sha256
-    assert {line.split()[-1] for line in shown("checkpoint")} == {whole}
+    assert {line.split()[-1] for line in shown("training.checkpoint")} == {whole}
     if comm.size == 3:
         monkeypatch.setattr(checkpoint, "places", lambda rank, strategy, part: np.arange(part.size)[::-1])
-        assert {line.split()[-1] for line in shown("checkpoint")} > {whole}
+        assert {line.split()[-1] for line in shown("training.checkpoint")} > {whole}
 
 
 def test_agreement(comm, capfd):
     """One rank's error is everyone's; who comes too late is named by those who waited."""
-    import_module("refimpl.plain.agreement").main(comm.Dup())
+    import_module("refimpl.plain.training.agreement").main(comm.Dup())
     end = "goes on" if comm.rank == 0 else f"stops: rank {comm.rank} has waited 0.5 s for ranks [0]"
     assert capfd.readouterr().out.splitlines() == [
         f"rank {comm.rank} goes on, then stops: rank {comm.size - 1}: the disk is gone, then {end}"]
@@ -77,7 +77,7 @@ def test_agreement(comm, capfd):
 
 def test_the_fast_system_says_the_same(comm):
     """Whoever brings an error, and whether all bring one: the same words, but for what all say alike."""
-    from refimpl.plain.agreement import Stopped, agree
+    from refimpl.plain.training.agreement import Stopped, agree
     from refimpl.transport import CollectiveError
     from refimpl.transport.agreement import Agreement
 
@@ -96,6 +96,6 @@ def test_the_fast_system_says_the_same(comm):
 
 
 def test_groups(comm, shown):
-    lines = shown("groups")
+    lines = shown("model_parallel.groups")
     meshes = sum(comm.size % k == 0 for k in (1, 2, 4))
     assert len(lines) == meshes * comm.size and {line.rpartition(" ")[2] for line in lines} == {"40db2bc0…"}

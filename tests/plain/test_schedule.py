@@ -3,8 +3,8 @@
 import pytest
 
 from refimpl.collectives import make_schedule, prove
-from refimpl.plain import schedule as plain
-from refimpl.plain.tree import add_up
+from refimpl.plain.collectives import schedule as plain
+from refimpl.plain.adding.tree import add_up
 
 CASES = [(plain.ring, n, "ring") for n in range(1, 13)]
 CASES += [(plain.halving_doubling, n, "halving-doubling") for n in (1, 2, 4, 8, 16)]

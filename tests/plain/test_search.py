@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from refimpl.plain.search import fit, following, search
+from refimpl.plain.strategies.search import fit, following, search
 from refimpl.plan.partitions.search import PartitionSearch, fit_curve
 
 

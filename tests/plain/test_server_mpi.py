@@ -9,14 +9,14 @@ import refimpl.strategies  # noqa: F401: a plan finds them there
 from kernels import RowGradient
 from kernels.rows.definition import merge_rows
 from models import Uniform, Variable
-from refimpl.plain.aggregation import LocalAggregation
-from refimpl.plain.dense_server import DenseServer
-from refimpl.plain.hot_rows import HotRows
+from refimpl.plain.adding.tree import form_nodes, microbatches_of, nodes_by_rank
 from refimpl.plain.messages import Messages
-from refimpl.plain.reduce_scatter import ReduceScatter
-from refimpl.plain.replicas import GatheredRows, Replica
-from refimpl.plain.server import Server
-from refimpl.plain.tree import form_nodes, microbatches_of, nodes_by_rank
+from refimpl.plain.strategies.aggregation import LocalAggregation
+from refimpl.plain.strategies.dense_server import DenseServer
+from refimpl.plain.strategies.hot_rows import HotRows
+from refimpl.plain.strategies.reduce_scatter import ReduceScatter
+from refimpl.plain.strategies.replicas import GatheredRows, Replica
+from refimpl.plain.strategies.server import Server
 from refimpl.plan import make_plan
 from refimpl.plan.cost import predict_step
 from refimpl.strategies.hot_rows import with_hot_rows

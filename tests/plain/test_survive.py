@@ -16,7 +16,7 @@ STEPS = 4
 
 def hashes(ranks, *kills):
     """Return (exit status, the hashes that the surviving ranks print, all that was printed)."""
-    job = launch(ranks, ["-m", "refimpl.plain.survive", "lm", "--steps", str(STEPS), "--kill", *kills], timeout=120,
+    job = launch(ranks, ["-m", "refimpl.plain.training.survive", "lm", "--steps", str(STEPS), "--kill", *kills], timeout=120,
                  capture=True, cwd=Path(__file__).parents[2], survive=True)
     return job.returncode, re.findall(r"sha256 (\w+)", job.stdout), job.stdout + job.stderr
 

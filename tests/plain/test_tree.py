@@ -3,7 +3,7 @@
 import pytest
 
 from refimpl import gradients
-from refimpl.plain.tree import add_up, cover, form_nodes, microbatches_of, nodes_by_rank
+from refimpl.plain.adding.tree import add_up, cover, form_nodes, microbatches_of, nodes_by_rank
 
 
 def text(left, right):

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from refimpl.plain.tree_packing import DGX_1V, directed, few_trees, find_cycle, main, many_trees, shortest_tree
+from refimpl.plain.collectives.tree_packing import (
+    DGX_1V, directed, few_trees, find_cycle, main, many_trees, shortest_tree)
 
 
 def trees_from(root, nodes, links):

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from refimpl.plain.cost_table import Setting, Sparse
+from refimpl.plain.strategies.cost_table import Setting, Sparse
 
 SETTINGS = [Setting(m, g, local) for m, g, local in product((1, 2, 4), (1, 2, 4), (True, False))]
 A, Q = 3, 24  # every worker touches A of each Q rows

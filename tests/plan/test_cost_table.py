@@ -1,4 +1,4 @@
-"""Every cell of plain.cost_table: counted message by message; the exact bytes of plans (plan.cost) are held to it."""
+"""Every cell of plain.strategies.cost_table: counted message by message; the exact bytes of plans (plan.cost) are held to it."""
 
 from fractions import Fraction
 from itertools import product
@@ -8,7 +8,7 @@ from constructed import ROW, SETTINGS, A, Q, alphas, touched
 
 from models import Variable
 from refimpl.collectives.choose import make_schedule
-from refimpl.plain.cost_table import (
+from refimpl.plain.strategies.cost_table import (
     Setting, Sparse, dense_allreduce, dense_server_at_owner, dense_server_spread, sparse_allgather, sparse_as_dense,
     sparse_server_at_owner, sparse_server_spread,
 )

@@ -1,4 +1,4 @@
-"""Which tables ``hybrid`` sends whole: those that plain.cost_table.goes_whole names, and no others."""
+"""Which tables ``hybrid`` sends whole: those that plain.strategies.cost_table.goes_whole names, and no others."""
 
 from fractions import Fraction
 
@@ -7,7 +7,7 @@ import pytest
 
 from models import Variable
 from refimpl.collectives.simulation.network import Network
-from refimpl.plain.cost_table import Setting, Sparse, goes_whole
+from refimpl.plain.strategies.cost_table import Setting, Sparse, goes_whole
 from refimpl.plan import Plan, make_plan
 from refimpl.plan.choose import choose_plan
 from refimpl.plan.cost import bytes_between

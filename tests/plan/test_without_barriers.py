@@ -8,10 +8,10 @@ import pytest
 from kernels import RowGradient
 from models import Constant, Variable
 from refimpl.collectives.simulation.network import Network
-from refimpl.plain.async_worker import Step
-from refimpl.plain.hybrid import Options
-from refimpl.plain.owner import Owner
-from refimpl.plain.scripted_clock import run
+from refimpl.plain.training.hybrid import Options
+from refimpl.plain.without_barriers.async_worker import Step
+from refimpl.plain.without_barriers.owner import Owner
+from refimpl.plain.without_barriers.scripted_clock import run
 from refimpl.plan import make_plan
 from refimpl.plan.cost import bytes_between
 from refimpl.plan.predict import Predictor

@@ -13,7 +13,7 @@ from test_optimizers import MOVING, moving
 from toy_modules import LOSSES, TEXTS, data_of, model_of, module_of, squared, words
 
 from models import Uniform
-from refimpl.plain.hybrid import Hybrid, Options as PlainOptions
+from refimpl.plain.training.hybrid import Hybrid, Options as PlainOptions
 from refimpl.plan import Plan
 from refimpl.plan.cost import metrics
 from refimpl.torch import Normal, TorchModel

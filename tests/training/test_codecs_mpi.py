@@ -15,12 +15,12 @@ from kernels import RowGradient
 from kernels.random import key_of, uniform
 from kernels.rows.definition import merge_rows
 from refimpl.collectives.simulation.network import Network
-from refimpl.plain import hybrid
-from refimpl.plain.codecs import Rounded
-from refimpl.plain.encoded_steps import EncodedSteps
-from refimpl.plain.power_sgd import first_q
-from refimpl.plain.residuals import dgc_ratio
-from refimpl.plain.tree import add_up, cover, sum_on
+from refimpl.plain.adding.tree import add_up, cover, sum_on
+from refimpl.plain.encoding.codecs import Rounded
+from refimpl.plain.encoding.encoded_steps import EncodedSteps
+from refimpl.plain.encoding.power_sgd import first_q
+from refimpl.plain.encoding.residuals import dgc_ratio
+from refimpl.plain.training import hybrid
 from refimpl.plan.codecs import codecs_of
 from refimpl.strategies import GatheredElements
 from refimpl.training.options import Options

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from toys import Toy, make_options
 
-from refimpl.plain.consistencies import is_decentralised
+from refimpl.plain.without_barriers.consistencies import is_decentralised
 from refimpl.plan.make import make_plan
 from refimpl.training.consistency.check import check_consistency
 

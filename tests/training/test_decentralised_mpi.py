@@ -12,9 +12,9 @@ from models.cnn import PRESETS as CNN, ConvNet
 from models.lm import PRESETS as LM, LanguageModel
 from models.nmt import PRESETS as NMT, TranslationModel
 from refimpl.gradients import Layout
-from refimpl.plain.decentralised import meet, over, train as train_plainly
 from refimpl.plain.messages import Messages
-from refimpl.plain.own_replica import OwnReplica
+from refimpl.plain.without_barriers.decentralised import meet, over, train as train_plainly
+from refimpl.plain.without_barriers.own_replica import OwnReplica
 from refimpl.strategies.allreduce import allreduce_bytes
 from refimpl.training.consistency.replicas.meetings import meeting
 from refimpl.training.consistency.replicas.run import schedule_of

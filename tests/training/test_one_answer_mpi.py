@@ -1,6 +1,6 @@
 """One answer, to the bit (docs/design.md, I1): any number of ranks, architecture, partitioning and canonical schedule.
 
-The answer is that of the plain trainer (refimpl.plain.hybrid) on one rank: loss, norm, parameters and optimizer state.
+The answer is that of the plain trainer (refimpl.plain.training.hybrid) on one rank: loss, norm, parameters and optimizer state.
 """
 
 from itertools import product
@@ -10,7 +10,7 @@ from mpi4py import MPI
 from toys import RATES, SETTINGS, WORKS, answer, answer_of, make_options, make_trainer, plain_answer, whole_state
 
 from refimpl.collectives import make_schedule, prove
-from refimpl.plain.hybrid import ARCHITECTURES
+from refimpl.plain.training.hybrid import ARCHITECTURES
 from refimpl.server import rounds
 from refimpl.training.run.whole import gather_carried, key_of_array
 from refimpl.training.session import train

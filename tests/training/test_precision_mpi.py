@@ -11,7 +11,7 @@ from toys import SETTINGS, Toy, answer, answer_of, make_options, make_trainer, r
 from models import Batch, Variable
 from models.protocol import unchanged
 from refimpl.plain.messages import Messages
-from refimpl.plain.mixed_precision import LossScale, MixedTraining
+from refimpl.plain.training.mixed_precision import LossScale, MixedTraining
 from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.training.step import precision
@@ -32,7 +32,7 @@ class Drawn:
 
 
 class Net:
-    """The model of ``plain.mixed_precision``, and its data."""
+    """The model of ``plain.training.mixed_precision``, and its data."""
 
     half, fingerprint, microbatches, steps_per_epoch = staticmethod(unchanged), "0" * 64, 8, STEPS
 

@@ -9,9 +9,9 @@ import pytest
 from toys import Lying, Recording, Toy, last, lm_data, make_options, raising, refusal, toy_data
 
 from models.lm import PRESETS, LanguageModel
-from refimpl.plain.owner import sha256
-from refimpl.plain.replay import replay as replay_plainly
-from refimpl.plain.scripted_clock import cluster
+from refimpl.plain.without_barriers.owner import sha256
+from refimpl.plain.without_barriers.replay import replay as replay_plainly
+from refimpl.plain.without_barriers.scripted_clock import cluster
 from refimpl.plan.plan import Placement, Plan
 from refimpl.plan.sample import union
 from refimpl.plan.without_barriers import bytes_of_last_pull, bytes_of_worker_step

@@ -21,8 +21,8 @@ from models.lm import PRESETS as LM_PRESETS, LanguageModel
 from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
 from models.protocol import unchanged
 from models.vgg import PRESETS as VGG_PRESETS, Vgg
-from refimpl.plain.hybrid import Hybrid
-from refimpl.plain.layerwise import LAYERWISE, LargeBatches
+from refimpl.plain.training.hybrid import Hybrid
+from refimpl.plain.training.layerwise import LAYERWISE, LargeBatches
 from refimpl.training.options import Options
 from refimpl.training.run.whole import hashes, sha256_of
 from refimpl.training.trainer import Trainer

@@ -12,8 +12,8 @@ from refimpl.cli.asked.parser import none_of
 from refimpl.cli.asked.values import nonempty, real, slowed, whole
 from refimpl.collectives.choose import ALGORITHMS, AUTO_ON, CANONICAL_TREES, MACHINE_TREES, TREES
 from refimpl.collectives.schedule import NCCL
-from refimpl.plain.consistencies import CONSISTENCIES, DECENTRALISED
-from refimpl.plain.corrections import CORRECTIONS
+from refimpl.plain.without_barriers.consistencies import CONSISTENCIES, DECENTRALISED
+from refimpl.plain.without_barriers.corrections import CORRECTIONS
 from refimpl.transport.channel import CHANNELS
 from refimpl.transport.device.choice import TRANSPORTS
 

@@ -4,7 +4,7 @@ import json
 
 from refimpl.collectives.choose import TREES
 from refimpl.gradients.codecs import IDENTITY, codec_of
-from refimpl.plain.consistencies import is_decentralised
+from refimpl.plain.without_barriers.consistencies import is_decentralised
 from refimpl.plan.codecs import codecs_allowed
 from refimpl.plan.plan import SYNCHRONOUS
 

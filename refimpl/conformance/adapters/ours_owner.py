@@ -6,7 +6,7 @@ from kernels import RowGradient
 from kernels.update import initial_state
 from models import Variable
 from refimpl.conformance.adapters.ours_training import divided
-from refimpl.plain.corrections import CORRECTIONS
+from refimpl.plain.without_barriers.corrections import CORRECTIONS
 from refimpl.server import Shard
 from refimpl.training.consistency.served.owner import Owner
 from refimpl.training.options import Options

@@ -11,11 +11,11 @@ from refimpl.conformance.cases.codecs import named
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.rules.owner import ScriptOwner, owner_of
 from refimpl.conformance.semantics import DTYPES, SUPPORTS, Semantics
-from refimpl.plain.bags import Bags
-from refimpl.plain.encoded_steps import EncodedSteps
-from refimpl.plain.mesh import Mesh
-from refimpl.plain.owner import Owner
-from refimpl.plain.updates import Updates
+from refimpl.plain.adding.bags import Bags
+from refimpl.plain.encoding.encoded_steps import EncodedSteps
+from refimpl.plain.model_parallel.mesh import Mesh
+from refimpl.plain.updating.updates import Updates
+from refimpl.plain.without_barriers.owner import Owner
 
 LAUNCHER = "local"
 EVERYTHING = Semantics(name="reference", dtypes=DTYPES, supports=SUPPORTS, start="rank 0", fusion_bytes=256)

@@ -4,7 +4,7 @@ import numpy as np
 
 from refimpl.conformance.case import Case, CaseVariable
 from refimpl.conformance.cases.numbers import exact
-from refimpl.plain.bags import Bags
+from refimpl.plain.adding.bags import Bags
 
 TABLE, PADDING = CaseVariable("table", (9, 3), True), 3
 

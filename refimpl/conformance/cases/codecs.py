@@ -8,7 +8,7 @@ import numpy as np
 
 from refimpl.conformance.case import Case, CaseVariable, CodecTask
 from refimpl.conformance.cases.numbers import integers, signs
-from refimpl.plain.rows import Rows
+from refimpl.plain.adding.rows import Rows
 
 SIZE, STEPS, UNITS = 21, 3, 2
 """Elements, steps, and units of a rank."""
@@ -92,7 +92,7 @@ def task_of(case: Case, rank: int, given) -> CodecTask:
 
 
 def named(answers) -> list[dict]:
-    """Return the answers of ``refimpl.plain.encoded_steps`` by the names of a case. Local."""
+    """Return the answers of ``refimpl.plain.encoding.encoded_steps`` by the names of a case. Local."""
     result = []
     for messages, residuals, mean, skipped in answers:
         parts = {"mean": mean, "skipped": np.array(skipped, np.int64)}

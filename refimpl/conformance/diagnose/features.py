@@ -4,7 +4,7 @@ import numpy as np
 
 from refimpl.conformance.case import Case, Rows, numbers_of
 from refimpl.conformance.space.manifest import has
-from refimpl.plain.optimizers_elsewhere import EVERY
+from refimpl.plain.updating.optimizers_elsewhere import EVERY
 
 
 def features(case: Case) -> dict[str, str]:

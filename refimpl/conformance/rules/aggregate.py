@@ -8,8 +8,8 @@ import numpy as np
 from refimpl.conformance.case import Part, Rows, numbers_of, with_numbers
 from refimpl.conformance.rules.bounds import bound, exact_sum, finite
 from refimpl.conformance.semantics import Semantics
-from refimpl.plain.rows import last_of
-from refimpl.plain.sums import Sums
+from refimpl.plain.adding.rows import last_of
+from refimpl.plain.adding.sums import Sums
 
 COMBINED = {"add": np.add, "maximum": np.maximum}
 NEUTRAL = {np.add: 0.0, np.maximum: -np.inf}

@@ -1,4 +1,4 @@
-"""What an owner without barriers should answer: ``refimpl.plain.owner`` plays the script in this process, in float64.
+"""What an owner should answer: ``refimpl.plain.without_barriers.owner`` plays the script in this process, in float64.
 
 Where nothing divides by a root cases are exact; elsewhere a value may be ``bounds.of_updates`` away.
 """
@@ -12,10 +12,10 @@ from refimpl.conformance.case import Arrivals, Case, Rows
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import of_updates
-from refimpl.plain.consistencies import consistency
-from refimpl.plain.corrections import CORRECTIONS
-from refimpl.plain.optimizers import OPTIMIZERS
-from refimpl.plain.owner import Owner
+from refimpl.plain.updating.optimizers import OPTIMIZERS
+from refimpl.plain.without_barriers.consistencies import consistency
+from refimpl.plain.without_barriers.corrections import CORRECTIONS
+from refimpl.plain.without_barriers.owner import Owner
 
 
 class RowUpdates:

@@ -1,10 +1,10 @@
-"""Deviations of pooled look-ups: ``refimpl.plain.bags`` with methods replaced."""
+"""Deviations of pooled look-ups: ``refimpl.plain.adding.bags`` with methods replaced."""
 
 import numpy as np
 
 from refimpl.conformance.cases.bags import bags_of
 from refimpl.conformance.space.deviation import Deviation, parametrised
-from refimpl.plain.bags import Bags
+from refimpl.plain.adding.bags import Bags
 
 
 def _all(bags, ids):

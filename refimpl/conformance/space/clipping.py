@@ -9,7 +9,7 @@ from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.space.deviation import parametrised
 from refimpl.conformance.space.manifest import if_task
 from refimpl.conformance.space.windows import joined
-from refimpl.plain.sums import norm_of
+from refimpl.plain.adding.sums import norm_of
 
 
 def _of_local(right, machine, place):

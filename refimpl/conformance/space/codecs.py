@@ -7,9 +7,9 @@ from refimpl.conformance.cases.codecs import largest_of, named, task_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.deviation import SimulatedClass
 from refimpl.conformance.worlds import run_ranks
-from refimpl.plain.codecs import Integers
-from refimpl.plain.encoded_steps import EncodedSteps
-from refimpl.plain.level_codecs import LevelCodec
+from refimpl.plain.encoding.codecs import Integers
+from refimpl.plain.encoding.encoded_steps import EncodedSteps
+from refimpl.plain.encoding.level_codecs import LevelCodec
 
 
 class ResidualNotAdded(EncodedSteps):
@@ -72,7 +72,7 @@ KINDS = {ResidualNotAdded: 52, ResidualDropped: 52, ResidualByRank: 53, ScaleNot
 
 
 class Encoded(SimulatedClass):
-    """The answers to a case of kind codec: ``refimpl.plain.encoded_steps`` on all ranks in one process.
+    """The answers to a case of kind codec: ``refimpl.plain.encoding.encoded_steps`` on all ranks in one process.
 
     A mean of exact numbers may be rounded twice; what divides by a root, or adds up float32, may be 64 eps of the
     largest gradient away.

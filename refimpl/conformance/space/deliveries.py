@@ -10,7 +10,7 @@ from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import bound, finite
 from refimpl.conformance.space.contributions import CHANGES, NARROW, of_arrays, of_numbers, of_rows
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place, parametrised
-from refimpl.plain.rows import merge_occurrences
+from refimpl.plain.adding.rows import merge_occurrences
 
 
 def exactly(part, variable) -> Expected:

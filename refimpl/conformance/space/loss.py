@@ -10,7 +10,7 @@ from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import bound, exact_sum
 from refimpl.conformance.space.deviation import Deviation, Machine, Place, parametrised
 from refimpl.conformance.space.numbers import wrong_numbers
-from refimpl.plain.sums import Sums
+from refimpl.plain.adding.sums import Sums
 
 GIVEN = {"loss": "losses", "gradient": "gradients"}
 

@@ -10,7 +10,7 @@ from refimpl.conformance.cases.mesh import layers_of, named, task_of, weights_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.deviation import SimulatedClass
 from refimpl.conformance.worlds import LeftAlone, run_ranks
-from refimpl.plain.mesh import Mesh
+from refimpl.plain.model_parallel.mesh import Mesh
 
 
 class PartsDivided(Mesh):

@@ -1,4 +1,4 @@
-"""Deviations of the optimizers: classes of ``refimpl.plain.optimizers`` with methods replaced, as people write them."""
+"""Deviations of the optimizers: classes of ``refimpl.plain.updating.optimizers`` with methods replaced."""
 
 from functools import cache
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from refimpl.conformance.space.deviation import Deviation, Impossible
 from refimpl.conformance.space.lines import wrong_lines
-from refimpl.plain.optimizers import OPTIMIZERS, SGD
-from refimpl.plain.optimizers_elsewhere import EVERY
+from refimpl.plain.updating.optimizers import OPTIMIZERS, SGD
+from refimpl.plain.updating.optimizers_elsewhere import EVERY
 
 ADAM = OPTIMIZERS["adam"]
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from refimpl.conformance.rules.owner import served
 from refimpl.conformance.space.deviation import SimulatedClass
-from refimpl.plain.consistencies import Bounded
-from refimpl.plain.owner import Owner
+from refimpl.plain.without_barriers.consistencies import Bounded
+from refimpl.plain.without_barriers.owner import Owner
 
 
 class StaleDropped(Owner):

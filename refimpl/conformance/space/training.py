@@ -10,7 +10,7 @@ clipped       all variables' gradients after clipping
 updates       the gradients that are applied, one after the other: one, where nothing is wrong
 rate          the learning rate
 clock, ticks  how many updates there were before this one: for the optimizer, and for the rate
-formula       the optimizer, of ``refimpl.plain.optimizers``
+formula       the optimizer, of ``refimpl.plain.updating.optimizers``
 before        a rank's values before an update;  restored variable: one variable's (value, state) after resuming
 visible       a variable's value, as the rank reads it after an update
 """
@@ -26,9 +26,9 @@ from refimpl.conformance.rules.bounds import finite, of_updates
 from refimpl.conformance.space import optimizers, updates
 from refimpl.conformance.space.aggregation import Aggregation, factor_of, round_to
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
-from refimpl.plain.rows import merge_occurrences
-from refimpl.plain.sums import norm_of
-from refimpl.plain.updates import Updates
+from refimpl.plain.adding.rows import merge_occurrences
+from refimpl.plain.adding.sums import norm_of
+from refimpl.plain.updating.updates import Updates
 
 
 

@@ -12,7 +12,7 @@ from refimpl.conformance.space.lines import wrong_lines
 from refimpl.conformance.space.manifest import has
 from refimpl.conformance.space.numbers import wrong_counts, wrong_numbers
 from refimpl.conformance.space.windows import RESUMING, WINDOWS, joined
-from refimpl.plain.updates import Updates
+from refimpl.plain.updating.updates import Updates
 
 
 def _alone(right, machine, place):

@@ -7,7 +7,7 @@ import numpy as np
 from refimpl.conformance.space.deviation import Impossible, concatenated, parametrised
 from refimpl.conformance.space.manifest import if_task
 from refimpl.conformance.space.numbers import miscounts
-from refimpl.plain.rows import merge_occurrences
+from refimpl.plain.adding.rows import merge_occurrences
 
 
 def joined(parts):

@@ -17,7 +17,7 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import PRECISIONS, Trace, edition_of, write_trace
 from refimpl.conformance.traces.golden import FOLDER, golden, golden_path
-from refimpl.plain.rows import aggregate_rows
+from refimpl.plain.adding.rows import aggregate_rows
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 

@@ -8,7 +8,7 @@ import numpy as np
 from refimpl.conformance.case import CaseVariable, Rows, Task, nothing_of
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import JOINS, Trace
-from refimpl.plain.rows import aggregate_rows
+from refimpl.plain.adding.rows import aggregate_rows
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 from refimpl.conformance.case import numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import gamma
-from refimpl.plain.updates import Updates
+from refimpl.plain.updating.updates import Updates
 
 OPERATIONS = 16
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from refimpl.plain.consistencies import Backup, consistency
+from refimpl.plain.without_barriers.consistencies import Backup, consistency
 from refimpl.training.consistency.served.record import bare_owner
 
 

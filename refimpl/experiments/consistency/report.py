@@ -16,7 +16,8 @@ from refimpl.experiments.consistency.settings import (
 )
 from refimpl.pictures.stragglers import plot_loss_curves, plot_speeds, plot_staleness
 
-SOURCES = ("refimpl/plain/consistencies.py", "refimpl/plain/corrections.py", "refimpl/experiments/consistency/job.py")
+SOURCES = ("refimpl/plain/without_barriers/consistencies.py", "refimpl/plain/without_barriers/corrections.py",
+           "refimpl/experiments/consistency/job.py")
 HEAD = """# Training without barriers, measured
 
 {ranks} workers, each also an owner of a part of the variables, train the language model in the paper's proportions

@@ -1,7 +1,7 @@
 """Codecs: the encoding of a microbatch's gradient for messages, and the sum of two encoded gradients.
 
 A codec encodes each leaf of the microbatch tree by itself, and adds the messages of two nodes. Neither depends on the
-rank. So the result is the same on any number of ranks. The plain version: ``refimpl.plain.codecs``.
+rank. So the result is the same on any number of ranks. The plain version: ``refimpl.plain.encoding.codecs``.
 """
 
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Equals ``plain.sparse_codecs.AdaComp``: send elements that a second step like this would make the largest of a bin.
+"""Equals ``plain.encoding.sparse_codecs.AdaComp``: send what another such step would make a bin's largest elements.
 
     send v where |v + g| >= max |v| of the bin, if this is above 0. The user chooses no ratio. 8 bytes each.
 """

@@ -1,4 +1,4 @@
-"""Equals ``plain.residuals.MomentumCorrection``: deep gradient compression, momentum before the choice of elements.
+"""Equals ``plain.encoding.residuals.MomentumCorrection``: deep gradient compression, momentum before the choice.
 
     g clipped to NORM / √V     u = m u + g     v += u     send v at the largest |v|     u = v = 0 there     8 k bytes
 """
@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from refimpl.gradients.codecs.topk import TopK
-from refimpl.plain.residuals import clipped, dgc_ratio
+from refimpl.plain.encoding.residuals import clipped, dgc_ratio
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Equals ``plain.codecs.Integers``: integers, with a power of two as each variable's scale. n · bits / 8 bytes.
+"""Equals ``plain.encoding.codecs.Integers``: integers, and a power of two as each variable's scale. n · bits / 8 bytes.
 
     leaf     floor(g 2^k + u), u uniform in [0, 1): its expectation is g 2^k          node     left + right, exactly
 

@@ -1,4 +1,4 @@
-"""Equals ``plain.level_codecs``: a few bits for each element, packed without gaps, then the scales, float32.
+"""Equals ``plain.encoding.level_codecs``: a few bits for each element, packed without gaps, then the scales, float32.
 
 Such messages cannot be added. So the message of each microbatch goes to all ranks unchanged (strategy "messages").
 Each rank decodes the V messages and adds them in the order of the microbatch tree.

@@ -1,4 +1,4 @@
-"""Equals ``plain.level_codecs.OneBit`` with ``plain.residuals``: a sign for each element. n / 8 + 8 bytes.
+"""Equals ``plain.encoding.level_codecs.OneBit`` with its ``residuals``: a sign for each element. n / 8 + 8 bytes.
 
     v = g + e       send v >= 0, and two means: of all v below 0, of all others       e = v less what was sent
 """

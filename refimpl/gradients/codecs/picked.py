@@ -1,4 +1,4 @@
-"""The base class of codecs that pick elements. Equals ``plain.sparse_codecs.SparseCodec`` with ``plain.residuals``.
+"""The base class of codecs that pick elements. Equals ``plain.encoding.sparse_codecs.SparseCodec``, ``residuals``.
 
     leaf     v = g + e       send some elements, 8 bytes each       e = v less what was sent
     node     the union of the indices; values of an index that both have are added

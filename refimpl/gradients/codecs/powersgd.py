@@ -1,4 +1,4 @@
-"""Equals ``plain.power_sgd``: a gradient matrix as the product of two thin ones. Two allreduces, 4 r (m + n) bytes.
+"""Equals ``plain.encoding.power_sgd``: a matrix as the product of two thin ones. Two allreduces, 4 r (m + n) bytes.
 
     M_v = G_v + e_v       P = Σ M_v Q       P = orthonormal(P)       Q = Σ M_vᵀ P       decoded: P Qᵀ
 

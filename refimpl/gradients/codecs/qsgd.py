@@ -1,4 +1,4 @@
-"""Equals ``plain.level_codecs.QSGD``: for each element a sign and one of s levels. n (1 + bits of s) / 8 + 4 bytes.
+"""Equals ``plain.encoding.level_codecs.QSGD``: a sign and one of s levels each. n (1 + bits of s) / 8 + 4 bytes.
 
     ‖g‖ sgn(g) l / s       l or l + 1, the two levels next to |g| s / ‖g‖, at random       expectation g; no residual
 """

@@ -1,4 +1,4 @@
-"""Equals ``plain.codecs.Rounded``: half the bits of each element, rounded at every node of the tree. 2 n bytes.
+"""Equals ``plain.encoding.codecs.Rounded``: half the bits of each element, rounded at every node. 2 n bytes.
 
     leaf     round(g)          node     round(left + right)          nearest, ties to even; no residual
 

@@ -1,4 +1,4 @@
-"""Equals ``plain.level_codecs.TernGrad`` with ``plain.residuals``: -m, 0 or m for each element. n / 4 + 4 bytes.
+"""Equals ``plain.encoding.level_codecs.TernGrad`` with its ``residuals``: -m, 0 or m for each element. n / 4 + 4 bytes.
 
     v = g + e, cut at 2.5 standard deviations       m = max |v|       send m sgn(v) with probability |v| / m, else 0
 

@@ -1,4 +1,4 @@
-"""Equals ``plain.sparse_codecs.Threshold`` (Strom): send τ, with its sign, for each element beyond τ. 8 bytes each.
+"""Equals ``plain.encoding.sparse_codecs.Threshold`` (Strom): send τ, signed, for each element beyond τ. 8 bytes each.
 
     send τ or -τ where |v| > τ
 """

@@ -1,4 +1,4 @@
-"""Equals ``plain.sparse_codecs.TopK``: the elements of largest magnitude. 8 k bytes.
+"""Equals ``plain.encoding.sparse_codecs.TopK``: the elements of largest magnitude. 8 k bytes.
 
     send v at the k largest |v|; of equal ones, the first
 """

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import refimpl.strategies  # noqa: F401  registers the strategies for names_of
 from refimpl.notebook.exercises import answered, exercise, right, wrong
-from refimpl.plain.cost_table import (
+from refimpl.plain.strategies.cost_table import (
     Setting, Sparse, dense_allreduce, dense_server_at_owner, sparse_allgather, sparse_as_dense, sparse_server_spread,
 )
 from refimpl.plan.strategy import names_of

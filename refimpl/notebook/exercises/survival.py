@@ -1,7 +1,7 @@
 """Exercises of notebook 12: the sums that are lost with a rank, the bytes of a copy, a partner on another machine."""
 
 from refimpl.notebook.exercises import answered, exercise, number, right, wrong
-from refimpl.plain.tree import cover, microbatches_of
+from refimpl.plain.adding.tree import cover, microbatches_of
 
 VALUES = 100_000 // 8 * 64 * 4
 """Bytes of one owner's rows, of 8."""

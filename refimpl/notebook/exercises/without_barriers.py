@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from refimpl.notebook.exercises import answered, exercise, right, wrong
-from refimpl.plain.consistencies import Bounded
-from refimpl.plain.corrections import DelayCompensated
+from refimpl.plain.without_barriers.consistencies import Bounded
+from refimpl.plain.without_barriers.corrections import DelayCompensated
 
 WORKERS, BOUNDS = 3, (0, 1, 2)
 CLOCKS = tuple(product(range(4), repeat=WORKERS))

@@ -1,4 +1,4 @@
-"""Equals plain/search.py: finds the number of partitions P by a curve through measured steps, and its lowest point.
+"""Equals plain/strategies/search.py: finds the number of partitions P, the minimum of a curve through measured steps.
 
     t(P) = theta0 + theta1 / P + theta2 P       seconds of a step
 

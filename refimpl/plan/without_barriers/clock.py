@@ -1,10 +1,11 @@
-"""Equals plain/scripted_clock.py, but nothing is computed, and messages take time: the times of all pulls and pushes.
+"""Equals plain/without_barriers/scripted_clock.py, without values: the times of all pulls and pushes.
 
     a worker    receives an answer (back), computes, and sends its gradients and its next pull (there)
     a card      does one transfer after the other, in the order in which they begin
 
-The rules are those of ``refimpl.plain.consistencies``. They depend only on pushes and updates. Here all owners receive
-these in the same order, so one owner stands for all. If messages take no time, the events are those of the plain file.
+The rules are those of ``refimpl.plain.without_barriers.consistencies``. They depend only on pushes and updates. Here
+all owners receive these in the same order, so one owner stands for all. If messages take no time, the events are those
+of the plain file.
 """
 
 import heapq
@@ -14,7 +15,7 @@ from typing import Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from refimpl.plain.consistencies import consistency
+from refimpl.plain.without_barriers.consistencies import consistency
 
 
 class TimedTransfer(NamedTuple):
@@ -62,7 +63,7 @@ class Foreseen:
 
 
 class Clock:
-    """A training under ``rule``. steps: see ``refimpl.plain.consistencies``. Local; ``run`` may be called once.
+    """A training under ``rule``. steps: see ``without_barriers.consistencies``. Local; ``run`` may be called once.
 
     seconds: of each worker's computation: a list by worker, or a function of (worker, clock).
     there, back: the ``TimedTransfer`` of each worker; None: messages take no time. The first pulls always take none.

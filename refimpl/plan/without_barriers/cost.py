@@ -6,7 +6,7 @@
 
 A worker sends these to every other rank, because each is an owner, perhaps of nothing. Messages to itself are not
 counted. A push that its owner drops is counted. Without control, the steps of N workers move as many bytes as one
-synchronous step without local aggregation in which each rank has one microbatch: L = 1 in plain/cost_table.py.
+synchronous step without local aggregation in which each rank has one microbatch: L = 1 in ``strategies.cost_table``.
 """
 
 import numpy as np

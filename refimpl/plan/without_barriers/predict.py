@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from refimpl.plain.consistencies import consistency
+from refimpl.plain.without_barriers.consistencies import consistency
 from refimpl.plan.between import Between
 from refimpl.plan.cost import machine_numbers
 from refimpl.plan.plan import SYNCHRONOUS, Plan

@@ -2,7 +2,7 @@
 
     bytes out of a rank: 8 (N - 1) for each element in the nodes of its microbatches (the indices of a node are a union)
 
-Codecs such as ``topk`` choose it in every architecture. Plain: ``refimpl.plain.replicas``, ``sparse_codecs``.
+Codecs such as ``topk`` choose it in every architecture. Plain: ``strategies.replicas``, ``encoding.sparse_codecs``.
 """
 
 import math

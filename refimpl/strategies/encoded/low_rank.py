@@ -2,7 +2,7 @@
 
     bytes in and out of a rank: 16 r (m + n) (N - 1) / N for a matrix (m, n)
 
-The codec ``powersgd`` chooses it in every architecture. Plain: ``refimpl.plain.power_sgd``.
+The codec ``powersgd`` chooses it in every architecture. Plain: ``refimpl.plain.encoding.power_sgd``.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kernels.random import key_of, uniform
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.gradients import Arena, DenseTree, Layout, leaves_of
 from refimpl.gradients.residuals import WaitingTree
-from refimpl.plain.power_sgd import orthonormal
+from refimpl.plain.encoding.power_sgd import orthonormal
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient
 from refimpl.strategies.allreduce import allreduce_bytes

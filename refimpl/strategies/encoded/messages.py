@@ -3,7 +3,7 @@
     bytes out of a rank: (N - 1) for each byte of its microbatches' messages, whose number and size never change
 
 Codecs whose messages cannot be added (``onebit``, ``qsgd``, ``terngrad``) choose it in every architecture. Each rank
-decodes all V messages and adds them in tree order. Plain: ``refimpl.plain.level_codecs``.
+decodes all V messages and adds them in tree order. Plain: ``refimpl.plain.encoding.level_codecs``.
 """
 
 import math

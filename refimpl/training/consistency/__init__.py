@@ -7,7 +7,7 @@ run           a training of the last two kinds from beginning to end
 check         refuses options that do not go with them
 """
 
-from refimpl.plain.consistencies import CONSISTENCIES as SERVED, DECENTRALISED
+from refimpl.plain.without_barriers.consistencies import CONSISTENCIES as SERVED, DECENTRALISED
 
 CONSISTENCIES = (*SERVED, *DECENTRALISED)
 """The names that a plan may use, some of them followed by a number."""

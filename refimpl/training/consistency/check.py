@@ -1,8 +1,8 @@
 """Refuses options that a training without barriers cannot have, before its first step, with a remedy."""
 
 from kernels.update import LAYERWISE
-from refimpl.plain.consistencies import consistency, is_decentralised
-from refimpl.plain.corrections import check as check_correction
+from refimpl.plain.without_barriers.consistencies import consistency, is_decentralised
+from refimpl.plain.without_barriers.corrections import check as check_correction
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.training.consistency.replicas.meetings import meeting
 from refimpl.training.consistency.replicas.run import schedule_of

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
-from refimpl.plain.consistencies import is_decentralised
+from refimpl.plain.without_barriers.consistencies import is_decentralised
 from refimpl.training.consistency.replicas.run import train_replicas
 from refimpl.training.consistency.served.serving import Recorded
 from refimpl.training.consistency.served.record import Record, RecordedRun, check_possible, entries_of, write_record

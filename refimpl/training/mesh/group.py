@@ -1,4 +1,4 @@
-"""Equals plain/groups.py: the messages between the K members of a group, for the layers that are cut.
+"""Equals plain/model_parallel/groups.py: the messages between the K members of a group, for the layers that are cut.
 
     forward      gather_rows ─▶ layer ─▶ gather_columns ─▶ layer ─▶ own_rows
     backward     add_rows    ◀─ layer ◀─ add_columns    ◀─ layer ◀─ own_columns

@@ -1,4 +1,4 @@
-"""Equals plain/groups.py: a step on a mesh, in K rounds or fewer, each with equally many microbatches of every member.
+"""Equals plain/model_parallel/groups.py: a step on a mesh, in K rounds at most, each with equal parts of every member.
 
     features of round j + 1 ─▶ send their rows ─▶ cut layers of round j, forward and backward ─▶ its features, backward
                                (they travel during the computation of round j)

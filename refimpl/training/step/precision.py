@@ -1,4 +1,4 @@
-"""Equals plain/mixed_precision.py: the model computes with 16 bits, with float32 masters and a scale of its loss.
+"""Equals plain/training/mixed_precision.py: the model computes with 16 bits, float32 masters and a scale of its loss.
 
     values      rounded copies of the masters       layers     model.half(x) of each output, forward and backward
     gradients   of S times the loss, rounded        sums       float32, divided by S when the optimizer uses them
@@ -10,7 +10,7 @@ from typing import Any
 
 from kernels import RowGradient, half
 from refimpl.gradients.codecs import codec_of
-from refimpl.plain.mixed_precision import LossScale
+from refimpl.plain.training.mixed_precision import LossScale
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.step.arriving import Arriving
 

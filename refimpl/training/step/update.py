@@ -1,4 +1,4 @@
-"""Equals plain/clipping.py: clipping by the global norm, and the optimizer's update of what a rank keeps."""
+"""Equals plain/updating/clipping.py: clipping by the global norm, and the optimizer's update of what a rank keeps."""
 
 import math
 

@@ -7,5 +7,5 @@
     memory      the state on the living ranks, from which a training on fewer ranks continues
     session     commits every K steps, and continues from the last commit when a rank has died
 
-The plain version: ``refimpl.plain.survive``.
+The plain version: ``refimpl.plain.training.survive``.
 """

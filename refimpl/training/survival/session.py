@@ -1,4 +1,4 @@
-"""Equals plain/survive.py: a session that continues when ranks die, and ends with the same bits.
+"""Equals plain/training/survive.py: a session that continues when ranks die, and ends with the same bits.
 
     open      a trainer on the living ranks, in the state of the last commit; partners get copies of what one rank keeps
     K steps   as in every session; changes are noted, and partners receive all gradients by the last step

@@ -1,4 +1,4 @@
-"""A tensor channel: one rank writes into a slot that the plan has reserved at another. Plainly: ``plain.channel``.
+"""A tensor channel: one rank writes into a slot that the plan reserved at another. In plain: ``collectives.channel``.
 
     slots     TensorSlot, and Channel: what all three ways have in common
     shared    ranks of one machine: the reader's slot lies in a shared window, and nobody calls MPI

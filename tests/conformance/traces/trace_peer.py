@@ -6,7 +6,7 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace
 from refimpl.conformance.traces.golden import golden
-from refimpl.plain.optimizers import OPTIMIZERS
+from refimpl.plain.updating.optimizers import OPTIMIZERS
 
 
 class Peer:

@@ -30,8 +30,9 @@ from refimpl.conformance.semantics import CHOICES, Semantics
 from refimpl.conformance.space.lines import OTHER
 
 ROOT = Path(__file__).parents[3] / "refimpl"
-FILES = {"optimizers": "plain/optimizers.py", "optimizers_elsewhere": "plain/optimizers_elsewhere.py",
-         "sums": "plain/sums.py", "updates": "plain/updates.py", "reference": "conformance/adapters/reference.py"}
+FILES = {"optimizers": "plain/updating/optimizers.py", "optimizers_elsewhere": "plain/updating/optimizers_elsewhere.py",
+         "sums": "plain/adding/sums.py", "updates": "plain/updating/updates.py",
+         "reference": "conformance/adapters/reference.py"}
 """In the order in which they import each other; the last one is not changed."""
 OPERATORS = {**OTHER, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.Gt, ast.LtE: ast.Lt, ast.Gt: ast.Lt,
              ast.And: ast.Or, ast.Or: ast.And}
@@ -100,7 +101,8 @@ def tree_of(file: str):
     """Return a file's syntax tree; what it imports of the others is the mutant's. Local."""
     text = (ROOT / FILES[file]).read_text("utf-8")
     for other in FILES:
-        text = text.replace(f"from refimpl.plain.{other} import", f"from mutated_{other} import")
+        module = FILES[other].removesuffix(".py").replace("/", ".")
+        text = text.replace(f"from refimpl.{module} import", f"from mutated_{other} import")
     return ast.parse(text)
 
 

@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.space import codecs, mesh, owner
 from refimpl.conformance.space.deviation import code_of, words_of
-from refimpl.plain.owner import Owner
+from refimpl.plain.without_barriers.owner import Owner
 
 
 def serving(bug: type) -> type:

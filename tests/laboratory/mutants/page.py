@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 from refimpl.conformance.space import codecs, mesh, owner
-from refimpl.plain.encoded_steps import EncodedSteps
-from refimpl.plain.mesh import Mesh
-from refimpl.plain.owner import Owner
+from refimpl.plain.encoding.encoded_steps import EncodedSteps
+from refimpl.plain.model_parallel.mesh import Mesh
+from refimpl.plain.without_barriers.owner import Owner
 
 PAGE = Path(__file__).parents[3] / "docs" / "bugs.md"
 BLOCK = re.compile(r"\n    <details><summary>The code.*?</details>\n", re.DOTALL)

@@ -7,7 +7,7 @@ import numpy as np
 from mutants.mutant import Mutant, planted, undeclared
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.cases.numbers import words
-from refimpl.plain.rows import merge_occurrences
+from refimpl.plain.adding.rows import merge_occurrences
 
 
 class DuplicatesApart(Reference):

@@ -1,4 +1,4 @@
-"""Equals plain/decentralised.py: how the replicas of the ranks are averaged, a class for each way.
+"""Equals plain/without_barriers/decentralised.py: how the replicas of the ranks are averaged, a class for each way.
 
                 begin: before a step       end: after a step              answer: what all ranks end with
     EASGD       d = α (x - x̃); x̃ += Σ d    x -= d                         x̃
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.plain.consistencies import DECENTRALISED
-from refimpl.plain.decentralised import BETA, partner
+from refimpl.plain.without_barriers.consistencies import DECENTRALISED
+from refimpl.plain.without_barriers.decentralised import BETA, partner
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Equals plain/own_replica.py: a replica of the whole model that one rank trains, with its own optimizer state."""
+"""Equals plain/without_barriers/own_replica.py: the whole model, trained by one rank, with its optimizer state."""
 
 from kernels import take_rows
 from kernels.arrays import read_only

@@ -8,5 +8,6 @@
     record             event logs, and a run that is read back with them
     replay             a training repeated by its event logs
 
-``refimpl.plain.consistencies`` has the classes that decide when an owner answers, and what it does with a push.
+``refimpl.plain.without_barriers.consistencies`` has the classes that decide when an owner answers a pull,
+and what it does with a push.
 """

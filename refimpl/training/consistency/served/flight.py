@@ -14,7 +14,7 @@ from collections import Counter
 import numpy as np
 
 from kernels import RowGradient
-from refimpl.plain.owner import Push
+from refimpl.plain.without_barriers.owner import Push
 from refimpl.plan.plan import Plan
 from refimpl.training.consistency.served.owner import Owner, Pulled
 from refimpl.training.consistency.served.serving import Serving

@@ -1,6 +1,7 @@
-"""Equals plain/owner.py, which explains the words: an owner answers pulls, applies pushes, and writes the event log.
+"""Equals plain/without_barriers/owner.py: an owner answers pulls, applies pushes, and writes the event log.
 
-A push keeps the memory of its message until the update is done. Pulled values are kept only if a correction needs them.
+The plain file explains the words. A push keeps the memory of its message until the update is done. Pulled values
+are kept only if a correction needs them.
 """
 
 from collections import Counter
@@ -11,9 +12,9 @@ import numpy as np
 
 from kernels import RowGradient, merge_rows, take_rows
 from refimpl.gradients import Node, fold
-from refimpl.plain.consistencies import consistency
-from refimpl.plain.corrections import CORRECTIONS, DelayCompensated
-from refimpl.plain.owner import Push
+from refimpl.plain.without_barriers.consistencies import consistency
+from refimpl.plain.without_barriers.corrections import CORRECTIONS, DelayCompensated
+from refimpl.plain.without_barriers.owner import Push
 from refimpl.server import ReducedGradient, Shard
 from refimpl.training.step.update import update_shards
 
@@ -33,7 +34,7 @@ class Owner:
     """The owner part of a rank without barriers. Local.
 
     shards: name -> the shard of each variable; a dense variable is whole or missing.  workers: N.
-    options: of the training, ``Options``.  clocks, version, seen: see ``plain.consistencies``.
+    options: of the training, ``Options``.  clocks, version, seen: see ``plain.without_barriers.consistencies``.
     record: the event log: a worker's number for each pull answered and each push received.
     staleness: τ -> the number of rows and dense variables pushed with it.
     """

@@ -4,7 +4,7 @@
     entries of an owner   N (2 steps + 1): a worker pulls and pushes in each step, and pulls a last time; with backup
                           workers, a late worker does fewer steps
 
-Model, data, options and plan are in the same run directory. The plain version: ``refimpl.plain.replay``.
+Model, data, options and plan are in the same run directory. In plain: ``refimpl.plain.without_barriers.replay``.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Equals plain/replay.py: repeats a training without barriers by its event logs, on this rank alone."""
+"""Equals plain/without_barriers/replay.py: repeats a training by its event logs, on this rank alone."""
 
 from collections import deque
 from dataclasses import dataclass, field

@@ -4,14 +4,14 @@
 
 Messages between two ranks arrive in the order in which they were sent. So a worker's push arrives before its next pull.
 Nothing here waits, or knows how messages travel: see ``without_barriers`` and ``replay``. The plain version:
-``refimpl.plain.async_server``.
+``refimpl.plain.without_barriers.async_server``.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from refimpl.plain.consistencies import Backup
+from refimpl.plain.without_barriers.consistencies import Backup
 from refimpl.training.consistency.served.mail import ANSWER, PULL, Mail
 from refimpl.training.consistency.served.owner import Owner
 from refimpl.training.consistency.served.worker import AsyncWorker

@@ -1,4 +1,4 @@
-"""Equals plain/async_server.py: training without barriers, on all ranks, by messages (letters) read in arrival order.
+"""Equals plain/without_barriers/async_server.py: on all ranks, by messages (letters) read in arrival order.
 
 The main thread of a rank serves, and it alone calls MPI. The worker computes in another thread, with copies of the rows
 that it pulled, so no lock is needed. A rank with nothing to do sleeps, the longer the fewer letters arrive.

@@ -1,4 +1,4 @@
-"""Equals plain/async_worker.py: a worker pulls from all owners, computes its microbatches, and pushes to all owners."""
+"""Equals plain/without_barriers/async_worker.py: a worker pulls from all owners, computes, and pushes to all owners."""
 
 import math
 from operator import iadd

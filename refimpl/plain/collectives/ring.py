@@ -1,0 +1,50 @@
+"""Ring allreduce: every rank ends with the sum. Each sends 2 (N - 1) / N of the vector, the least that is possible.
+
+    N - 1 steps: each rank sends a chunk to its right neighbour, which adds its own. Rank r then has the sum of chunk
+                 r + 1.
+    N - 1 steps: each rank sends the summed chunk that it received last to the right. All ranks then have all sums.
+
+The sum of each chunk begins at a different rank. So the order of addition depends on N, and so do the last bits. The
+allreduce of refimpl.plain.collectives.allreduce sends as many bytes, and adds in an order that does not depend on N.
+Source: Patarasuk & Yuan 2009.
+
+    mpirun -n 4 python -m refimpl.plain.collectives.ring
+"""
+
+import numpy as np
+from mpi4py import MPI
+
+
+def ring_allreduce(comm, vector):
+    """Replace ``vector`` (n,) by its sum over all ranks; return the bytes that this rank sent. Collective."""
+    rank, size, sent = comm.Get_rank(), comm.Get_size(), 0
+    left, right = (rank - 1) % size, (rank + 1) % size
+
+    def chunk(number):  # a view: whatever is received into it, or added to it, changes ``vector``
+        c = number % size
+        return vector[c * len(vector) // size:(c + 1) * len(vector) // size]
+
+    for step in range(size - 1):  # reduce-scatter
+        mine = chunk(rank - step - 1)
+        arrived = np.empty_like(mine)
+        comm.Sendrecv(chunk(rank - step), right, recvbuf=arrived, source=left)
+        mine += arrived
+        sent += chunk(rank - step).nbytes
+    for step in range(size - 1):  # allgather
+        comm.Sendrecv(chunk(rank + 1 - step), right, recvbuf=chunk(rank - step), source=left)
+        sent += chunk(rank + 1 - step).nbytes
+    return sent
+
+
+def main(comm=MPI.COMM_WORLD, length=12):
+    """Rank r contributes 4**r: the digits of the sum in base 4 tell how often each rank was counted."""
+    vector = np.full(length, 4.0**comm.rank)
+    sent = ring_allreduce(comm, vector)
+    needed = 2 * (comm.size - 1) * vector.nbytes / comm.size
+    if comm.rank == 0:
+        digits = [np.base_repr(int(element), 4) for element in vector]
+        print(f"rank 0 has {digits}; it sent {sent} B; 2 (N - 1) / N of the {vector.nbytes} B are {needed:g} B")
+
+
+if __name__ == "__main__":
+    main()

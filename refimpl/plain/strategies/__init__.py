@@ -1,0 +1,1 @@
+"""How one variable is kept and exchanged: by owners, by replicas, by both; and the bytes of each way."""

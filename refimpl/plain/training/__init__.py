@@ -1,0 +1,1 @@
+"""Whole trainings in which all ranks take each step together."""

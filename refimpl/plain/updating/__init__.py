@@ -1,0 +1,1 @@
+"""How an optimizer changes values, with clipping by the global norm."""

@@ -1,0 +1,1 @@
+"""Trainings in which no rank waits for all others."""
