@@ -1,7 +1,7 @@
-"""Messages for ranks that can no longer agree: an abort message says why a rank stops, a roll call finds missing ranks.
+"""Messages for ranks that can no longer agree: an abort message says why a rank stops; a roll call finds missing ranks.
 
-Each message reaches a rank in every exchange in which it may wait. So one rank's error ends all ranks at once, and so
-does a rank whose program ends before those of the others.
+A rank that waits in any exchange looks for these messages. So one rank's error ends all ranks at once, and so does a
+rank whose program ends before those of the others.
 """
 
 import time
@@ -11,9 +11,9 @@ from mpi4py import MPI
 
 from refimpl.transport.errors import Aborted
 
-TAG = 32767  # the largest that every MPI must have; no other message bears it or those of a roll call:
+TAG = 32767  # the largest that every MPI must have; no other message has it, or one of these tags:
 CALL, HERE, PARTING, ENDED = 32766, 32765, 32764, 32762
-ROLL_CALL_SECONDS = 1.0  # far longer than a rank that waits sleeps between two looks
+ROLL_CALL_SECONDS = 1.0  # a waiting rank looks for messages far more often
 _NOTHING = np.empty(0, np.uint8)
 
 
@@ -32,8 +32,7 @@ class AbortMessages:
         self.sent: tuple[str, int] | None = None
 
     def send(self, text: str, signal: int = 0):
-        """Tell every other rank why this one stops; do not wait until they have read it. Local; the first word counts.
-        """
+        """Tell every other rank why this one stops, without waiting. Only the first call sends anything. Local."""
         if self.sent is not None:
             return
         self.sent = text, signal
@@ -49,10 +48,10 @@ class AbortMessages:
         self._tell(np.array([self.begun]), ENDED)
 
     def check(self):
-        """Answer roll calls; raise Aborted if an abort message has come, or has left this rank. Local.
+        """Answer roll calls; raise Aborted if this rank has received or sent an abort message. Local.
 
-        So it does where a rank has ended before a collective that this one has begun. A rank that waits calls this now
-        and then.
+        It also raises Aborted if a rank has ended before a collective that this one has begun. A waiting rank calls
+        this from time to time.
         """
         for caller, _ in self._come(CALL):
             self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, caller, HERE)]))
@@ -67,16 +66,16 @@ class AbortMessages:
                           "same step: decide it by numbers that all ranks have, such as the loss")
 
     def absent(self) -> list[int]:
-        """Call the roll: return the ranks that do not answer within a second. Local.
+        """Call the roll; return the ranks that do not answer within a second. Local.
 
-        Every rank that waits answers. This one answers others' calls meanwhile, and raises Aborted as ``check`` does.
+        Every waiting rank answers. Meanwhile this rank answers others' calls, and raises Aborted as ``check`` does.
         """
         return sorted(self._silent(CALL, HERE, ROLL_CALL_SECONDS, self.check))
 
     def part(self, seconds: float) -> bool:
-        """Tell all other ranks that this rank sends nothing more; return whether all say the same within ``seconds``.
+        """Tell all other ranks that this rank sends nothing more; return whether all say so within ``seconds``.
 
-        Collective, as far as ranks are there.
+        Collective over the ranks that are still alive.
         """
         return not self._silent(PARTING, PARTING, seconds)
 

@@ -1,6 +1,6 @@
-"""Ranks that go on together or stop together, with one message. No wait is a blocking one: a missing rank is named.
+"""Let ranks continue together, or stop together with one message. A wait has a time-out, and names the missing ranks.
 
-Plainly: ``refimpl.plain.training.agreement``.
+The plain version: ``refimpl.plain.training.agreement``.
 """
 
 import os
@@ -15,15 +15,15 @@ from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 from refimpl.transport.waiting import Waiter
 
 AT_ONCE, ERROR = 1 << 8, 1 << 16
-"""What a rank brings to the check that all go on: a signal's number; and AT_ONCE, if it shall not wait; or ERROR."""
+"""A rank's contribution to ``agree``: a signal's number, plus AT_ONCE if it must end at once; or ERROR."""
 
 
 class Agreement:
-    """The ranks of an MPI communicator, as far as they agree and tell each other numbers and words. Local to make.
+    """The ranks of an MPI communicator: they agree, and share numbers and texts. The constructor is local.
 
-    mpi: mpi4py's communicator.  timeout: seconds without any progress after which a rank that is waited for is given
-    up.  All methods are collective over the ranks unless they say Local, and raise SilentPeer, with the missing ranks,
-    after the time-out, and Aborted after another rank's abort message. Nothing here is counted in a ledger.
+    mpi: mpi4py's communicator.  timeout: seconds without any progress after which a rank no longer waits. All methods
+    are collective unless they say Local. They raise SilentPeer, with the missing ranks, after the time-out, and Aborted
+    after another rank's abort message. The ledger does not count their bytes.
     """
 
     def __init__(self, mpi, timeout: float = TIMEOUT_SECONDS):
@@ -32,7 +32,7 @@ class Agreement:
 
     @property
     def timeout(self) -> float:
-        """Seconds that this rank waits for others without any progress. It may be set at any time. Local."""
+        """The seconds that this rank waits for others without any progress. It may be set at any time. Local."""
         return self.waiter.timeout
 
     @timeout.setter
@@ -40,14 +40,14 @@ class Agreement:
         self.waiter.timeout = seconds
 
     def stay_one(self):
-        """End this process if it is a child of a fork: a rank is one process. Local; who runs a user's code asks."""
+        """End this process if it is a child of a fork: a rank is one process. Called after a user's code. Local."""
         if os.getpid() != self.process:
             os.write(2, f"refimpl: error: rank {self.rank}: a child of os.fork() came back into the training, and was "
                         "ended: let it end itself by os._exit, or use subprocess\n".encode())
             os._exit(1)
 
     def meet(self, what: str = "a meeting of all ranks"):
-        """Return when all ranks have come here. Collective. what: named in errors."""
+        """Return when all ranks have called this. Collective. what: named in errors."""
         self.waiter.for_collective(self.mpi.Ibarrier(), what)
 
     def gather_numbers(self, numbers, what: str) -> np.ndarray:
@@ -70,13 +70,14 @@ class Agreement:
         ends = np.cumsum(lengths)
         return [everything[end - n:end].tobytes().decode() for n, end in zip(lengths, ends)]
 
-    def agree(self, error: BaseException | None = None, alike=(), what: str = "the check that all ranks go on") -> bool:
-        """Go on together or stop together: raise CollectiveError on every rank if any rank brings an error. Collective.
+    def agree(self, error: BaseException | None = None, alike=(),
+              what: str = "the check that all ranks continue") -> bool:
+        """Raise CollectiveError on every rank if any rank gives an error. Collective.
 
-        Return whether all ranks bring the same numbers ``alike``, equally many integers each. what: named in errors.
-        The message names each rank that brought one (ranks that say the same together), and is the same everywhere.
-        The error that was brought is its cause on the first of the ranks that say the same, and there alone.
-        After SilentPeer or Aborted nobody can agree: that error is raised again at once, on this rank alone.
+        Otherwise return whether all ranks give the same numbers ``alike``, integers, as many on each rank. what: named
+        in errors. The message is the same on all ranks. It names each rank that gave an error, ranks with the same one
+        together; on the first of these, and only there, the error is its cause (``__cause__``).
+        After SilentPeer or Aborted ranks cannot agree. Then that error is raised again at once, on this rank alone.
         """
         if isinstance(error, (SilentPeer, Aborted)):
             raise error
@@ -90,10 +91,11 @@ class Agreement:
             message, first = self._message(error)
             raise (CollectiveError(message) if worst[0] == ERROR else
                    Interrupted(message, signal, bool(at_once), agreed=True)) from (error if first else None)
-        return bool((worst == mine).all())  # no rank has a larger number, or a smaller one
+        return bool((worst == mine).all())  # of all ranks' numbers, the largest are also the smallest
 
     def together(self, work, errors=(BaseException,)):
-        """Return work(), done on each rank for itself; where it raises one of ``errors``, all fail. Collective."""
+        """Return work(), which each rank does for itself. If it raises one of ``errors`` on any, all fail. Collective.
+        """
         result, error = None, None
         try:
             result = work()
@@ -103,17 +105,17 @@ class Agreement:
         return result
 
     def once(self, work) -> str:
-        """Return the text that work() returns, done on rank 0 for everyone; where it raises, all fail. Collective.
+        """Return on all ranks the text that work() returns on rank 0. If it raises an error, all fail. Collective.
 
-        For what each rank could find for itself, but slower where they share cores, and perhaps not alike.
+        It is for what each rank could find by itself, but only more slowly, and perhaps with another result.
         """
         return self.share_text(self.together(lambda: "" if self.rank else work()))[0]
 
     @contextmanager
     def one_end(self):
-        """Do the block, on all ranks; whatever any of them meets in it, and has not agreed on, ends all. Collective.
+        """Do the block on all ranks. An error on any rank ends all, with one message. Collective.
 
-        Raises CollectiveError on every rank, with one message.
+        Raises CollectiveError on every rank.
         """
         try:
             yield
@@ -121,10 +123,11 @@ class Agreement:
             self.stop(error)
 
     def stop(self, error: BaseException):
-        """Raise ``error``, met here in the middle of an exchange, on all ranks: on the others where they wait. Local.
+        """Raise an error that this rank met in the middle of an exchange on all ranks; the others meet it as they wait.
 
-        What all have raised (CollectiveError) is raised again as it is; SilentPeer, too, and the others are told of it.
-        Any other error becomes an abort message, and Aborted here. A rank that is alone keeps what interrupts it.
+        A CollectiveError that all ranks have raised is raised again unchanged. So is SilentPeer, after an abort message
+        to the others. Any other error becomes an abort message, and Aborted on this rank. With one rank, an
+        interruption is raised again unchanged. Local.
         """
         error = interruption(error)
         if self.size == 1 and isinstance(error, (KeyboardInterrupt, Interrupted)):
@@ -141,7 +144,7 @@ class Agreement:
 
     def _message(self, error):
         """Return (the errors of all ranks, the same on all; whether this rank is the first with its error)."""
-        said: dict[str, list[int]] = {}  # no words are empty: see words_of
+        said: dict[str, list[int]] = {}  # an error's text is never empty: see words_of
         for rank, words in enumerate(self.share_text("" if error is None else words_of(error))):
             if words:
                 said.setdefault(words, []).append(rank)
@@ -153,7 +156,7 @@ class Agreement:
 
 
 def _weight(error) -> int:
-    """Return what an error brings to the check that all ranks go on: the heaviest of all ranks' is everyone's."""
+    """Return an error's number for ``agree``. The largest number of all ranks decides."""
     if isinstance(error, Interrupted):
         return error.signal + AT_ONCE * error.at_once
     return 0 if error is None else ERROR

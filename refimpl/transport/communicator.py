@@ -1,8 +1,8 @@
-"""The communicator: how ranks are opened, and what all of them learn from each other.
+"""The communicator: how it is opened, and how ranks share numbers.
 
-    Agreement        they go on together or stop together                  agreement.py
-    ArrayExchange    they move arrays, host's and device's, and count      exchange.py
-    Communicator     they know their machines; they share and add numbers  this file
+    Agreement        ranks continue together or stop together              agreement.py
+    ArrayExchange    moves arrays of host and device, and counts bytes     exchange.py
+    Communicator     knows machines; shares and adds numbers               this file
 """
 
 import os
@@ -22,19 +22,19 @@ from refimpl.transport.machines import Machines, machines_of
 
 
 class Communicator(ArrayExchange):
-    """All that ranks do with each other. Local to make: all ranks say the same of their machines; else see ``of``.
+    """All communication of ranks. The constructor is local; ``of`` also finds the machines.
 
     mpi: mpi4py's communicator.
-    machines: which ranks share memory. One machine can be split into several, as tests do.
-    timeout: seconds that a rank waits without any progress before it gives its peers up (SilentPeer).
+    machines: which ranks share memory, the same on all ranks. Tests split one machine into several.
+    timeout: seconds that a rank waits without any progress before it raises SilentPeer.
     """
 
     @classmethod
     def of(cls, comm=None, timeout: float = TIMEOUT_SECONDS) -> "Communicator":
-        """Return ``comm`` itself if it is one; else one over mpi4py's communicator ``comm``. Collective over ``comm``.
+        """Return ``comm`` if it is a Communicator, or a Communicator over mpi4py's ``comm``. Collective over ``comm``.
 
-        comm: None: of all ranks.  MPI is asked which of them share a machine.
-        Raises CollectiveError in processes that PyTorch's launcher has started, as MPI does not know of the others.
+        comm: None means all ranks.  MPI knows which of them share a machine.
+        Raises CollectiveError in processes that torchrun has started, because MPI does not know the others.
         """
         if isinstance(comm, cls):
             return comm
@@ -50,12 +50,12 @@ class Communicator(ArrayExchange):
 
     @classmethod
     def alone(cls) -> "Communicator":
-        """Return a communicator of this rank by itself. Local."""
+        """Return a communicator of this rank alone. Local."""
         return cls(MPI.COMM_SELF, ((0,),))
 
     def first(self, count: int) -> "Communicator | None":
         """Return a communicator of the ``count`` lowest ranks; None on the others. Collective. End it with ``free``."""
-        self.meet(f"a communicator of {count} ranks")  # what follows cannot be polled: a missing rank is named before
+        self.meet(f"a communicator of {count} ranks")  # a missing rank is named here: the next call has no time-out
         if self.rank >= count:
             return None
         mpi = self.mpi.Create_group(self.mpi.Get_group().Incl(range(count)))
@@ -63,20 +63,21 @@ class Communicator(ArrayExchange):
         return Communicator(mpi, tuple(ranks for ranks in kept if ranks), self.timeout)
 
     def free(self):
-        """Give MPI's communicator back; this one must not be used any more. Collective; nothing is under way."""
+        """Free MPI's communicator. No message may be under way, and this object must not be used any more. Collective.
+        """
         self.meet("the end of a communicator")
         self.mpi.Free()
 
     def add_device(self, number: int, transport: str = "auto"):
-        """Let device arrays travel, too, which lie on this machine's GPU ``number``. Collective: all ranks have a GPU.
+        """Let arrays travel that lie on this machine's GPU ``number``. Every rank must have a GPU. Collective.
 
-        transport: how, see ``open_transport``.  ``device_transport`` is what was opened; its ``reason`` says why.
+        transport: see ``open_transport``, which sets ``device_transport``; its ``reason`` says why.
         """
         self.device_transport = open_transport(self, number, transport)
 
     @property
     def threads(self) -> bool:
-        """Whether any thread may use the communicator, if no two do at the same time. Local."""
+        """Whether any thread may use the communicator, one at a time. Local."""
         return MPI.Query_thread() == MPI.THREAD_MULTIPLE
 
     def share(self, array, phase: str) -> np.ndarray:
@@ -93,8 +94,8 @@ class Communicator(ArrayExchange):
     def total(self, numbers, phase: str) -> np.ndarray:
         """Return the sum over all ranks of ``numbers``: (k,) int64, the same on every rank. Collective.
 
-        A machine's ranks send theirs to its first; the machines' firsts add up what each other has, and hand the sum
-        back: one message between two machines, each way. Counted as control.
+        Each machine's ranks send them to its first rank. The first ranks exchange their sums, one message in each
+        direction between two machines, and send the total back. Counted as control.
         """
         first, *others = self.machine
         result, owners = np.array(numbers, np.int64), {"": len(numbers)}
@@ -115,7 +116,7 @@ class Communicator(ArrayExchange):
     def gather_ledger(self, keys) -> np.ndarray | None:
         """Return (2, size, k) int64 on rank 0, None elsewhere: bytes sent and received by rank and key. Collective.
 
-        For reports; not on the data path, not counted.
+        It is for reports, and not counted itself.
         """
         both = self.ledger.sent, self.ledger.received
         mine = np.array([[counter[key] for key in keys] for counter in both], np.int64)
@@ -125,7 +126,7 @@ class Communicator(ArrayExchange):
 
 
 def _refuse_torchrun(mpi):
-    """Raise CollectiveError if torchrun has started several processes, each of which MPI takes for all there is."""
+    """Raise CollectiveError if torchrun has started several processes. MPI would treat each as a job of one rank."""
     count = os.environ.get("WORLD_SIZE", "1")
     if mpi.Get_size() == 1 and "TORCHELASTIC_RUN_ID" in os.environ and count != "1":
         raise CollectiveError(f"torchrun has started {count} processes, and MPI did not start them: each would train "
@@ -133,9 +134,9 @@ def _refuse_torchrun(mpi):
 
 
 def _find_machines(ranks: Agreement) -> Machines:
-    """Return the groups of ranks that can share memory, as MPI knows them. Collective."""
+    """Return the groups of ranks that share memory, as MPI reports them. Collective."""
     what = "the search for ranks that share a machine"
-    ranks.meet(what)  # what follows cannot be polled: a missing rank is named before
+    ranks.meet(what)  # a missing rank is named here: the next call has no time-out
     node = ranks.mpi.Split_type(MPI.COMM_TYPE_SHARED)
     first = MPI.Group.Translate_ranks(node.Get_group(), [0], ranks.mpi.Get_group())
     machines = machines_of(ranks.gather_numbers(first, what)[:, 0])

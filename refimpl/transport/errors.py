@@ -1,4 +1,4 @@
-"""The errors of ranks that work together: every rank says the same, whichever rank it arose on. Knows no MPI."""
+"""The errors of ranks that work together: every rank raises the same message. This file does not need MPI."""
 
 import os
 import sysconfig
@@ -10,14 +10,14 @@ PROJECT = tuple(f"{Path(__file__).parents[2] / name}{os.sep}" for name in ("refi
 
 
 class CollectiveError(RuntimeError):
-    """An error that every rank raises with the same message, whichever rank it arose on."""
+    """An error that every rank raises with the same message, whichever rank met it first."""
 
 
 class Interrupted(CollectiveError):
     """A rank was asked to end by a signal; every rank raises this.
 
-    signal: its number.  at_once: wherever the rank was; False: between two steps, where the state can be saved.
-    agreed: whether all ranks know of it already.
+    signal: its number.  at_once: whether it ends at once; False: between two steps, where the state can be saved.
+    agreed: whether all ranks already know it.
     """
 
     def __init__(self, message: str, signal: int, at_once: bool = False, agreed: bool = False):
@@ -26,9 +26,9 @@ class Interrupted(CollectiveError):
 
 
 def interruption(error: BaseException | None) -> BaseException | None:
-    """Return the Interrupted that an error was made of, or the error itself. Local.
+    """Return the Interrupted that caused an error, or the error itself. Local.
 
-    A signal may come in the middle of a library's call, which takes what is raised there for an error of its own.
+    A signal may come during a library's call. The library may then raise an error of its own instead.
     """
     cause, seen = None if isinstance(error, CollectiveError) else error, set()
     while cause is not None and not isinstance(cause, Interrupted):
@@ -41,23 +41,23 @@ def interruption(error: BaseException | None) -> BaseException | None:
 class SilentPeer(CollectiveError):
     """A peer has ended, or has not come within the communicator's time-out. Each rank that waited for it raises this.
 
-    The messages stay under way: nothing more can be done over this communicator.
+    Messages are still under way, so this communicator cannot be used any more.
     """
 
 
 class PeerDied(SilentPeer):
-    """A peer has died. Ranks that can do without it (``survival``) go on; all others end."""
+    """A peer has died. Ranks that can continue without it (``survival``) do so; all others end."""
 
 
 class CutOff(CollectiveError):
-    """Ranks on other machines are gone and may go on by themselves. Each rank of the side that ends raises this."""
+    """Ranks on other machines cannot be reached, and may continue. Each rank of the side that ends raises this."""
 
 
 class Aborted(CollectiveError):
-    """A rank could not go on in the middle of an exchange. It raises this, and so does every rank that waits for it.
+    """A rank could not continue in the middle of an exchange. It raises this, and so does every rank that waits.
 
-    The messages stay under way: nothing more can be done over this communicator.
-    signal: the number of the one by which that rank was asked to end; 0: it met an error.
+    Messages are still under way, so this communicator cannot be used any more.
+    signal: the number of the signal that asked that rank to end; 0: it met an error.
     """
 
     def __init__(self, message: str, signal: int = 0):
@@ -66,22 +66,22 @@ class Aborted(CollectiveError):
 
 
 def silent_peer(rank: int, seconds: float, late, what: str) -> SilentPeer:
-    """Return the error of a rank that has waited in vain. late: the ranks it waited for, empty if unknown. Local."""
+    """Return the error of a rank whose wait has timed out. late: the ranks it waited for, empty if unknown. Local."""
     late = sorted(set(late))
     names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
     return SilentPeer(waited_in_vain(rank, f"{seconds:g}", names, what))
 
 
 def waited_in_vain(rank: int | str, seconds: str, names: str, what: str) -> str:
-    """Return what a rank says that has waited for others, "rank 1" or "the other ranks". Local."""
+    """Return the message of a rank whose wait has timed out. names: "rank 1" or "the other ranks". Local."""
     return (f"rank {rank} has waited {seconds} s for {names} in {what}. {names[0].upper()}{names[1:]} may have crashed "
             "or be cut off, or may be stuck or computing longer than --timeout")
 
 
 def words_of(error: BaseException) -> str:
-    """Return what people shall read of an error: its text; of a programmer's (KeyError, …) its type. Local.
+    """Return an error's text for users, never empty; for a programmer's error (KeyError, …) also its type. Local.
 
-    With the place in a user's own code where it arose, or else a programmer's error in the project's.
+    It also names the innermost line of the user's code; for a programmer's error, of the user's or the project's code.
     """
     if isinstance(error, SystemExit):
         return f"sys.exit({error.code!r}) was called in the middle of the training"
@@ -95,7 +95,7 @@ def words_of(error: BaseException) -> str:
 def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Return the frames of an error's traceback that are in a user's own code, the innermost last. Local.
 
-    They are no library's, not Python's, and not the project's, which has called the user's code.
+    Frames of libraries, of Python and of this project are left out.
     """
     return [frame for frame in _frames(error) if not frame.filename.startswith(PROJECT)]
 

@@ -1,4 +1,4 @@
-"""Arrays on their way between ranks: each kind by its transport, every byte counted."""
+"""Move arrays between ranks, each kind by its transport, and count every byte."""
 
 import numpy as np
 
@@ -14,11 +14,11 @@ from refimpl.transport.protocol import Pending, Transport
 
 
 class ArrayExchange(Agreement):
-    """Ranks that agree, and move arrays between them.
+    """Ranks that agree, and send arrays to each other.
 
-    machines: the ranks that share memory.  machine: those of this rank's machine.  ledger: the payload of every
-    message that leaves or reaches this rank.  host_transport: moves NumPy arrays.  device_transport: moves device
-    arrays; None where there are none.
+    machines: the ranks that share memory.  machine: those of this rank's machine.  ledger: the bytes of every message
+    that this rank sends or receives.  host_transport: moves NumPy arrays.  device_transport: moves device arrays; None
+    if there are none.
     """
 
     def __init__(self, mpi, machines: Machines, timeout: float = TIMEOUT_SECONDS):
@@ -29,7 +29,7 @@ class ArrayExchange(Agreement):
         self.device_transport: Transport | None = None
 
     def transport_of(self, array) -> Transport:
-        """Return the transport that moves arrays like this one. Local; ValueError if there is none."""
+        """Return the transport for arrays like this one. Local. Raises ValueError if there is none."""
         if is_numpy(array):
             return self.host_transport
         if self.device_transport is None:
@@ -38,22 +38,22 @@ class ArrayExchange(Agreement):
         return self.device_transport
 
     def exchange(self, sends, receives, phase: str, kind: str, packed: bool = True):
-        """Move arrays between ranks, all at once. Collective over the ranks concerned.
+        """Send and receive arrays, all at the same time. Collective over senders and receivers.
 
-        sends, receives: lists of (peer, array, {variable: elements}); messages of one pair keep their order. Empty
-        arrays are not sent. Arrays are contiguous; what is sent must not be written before the call returns. Of device
-        arrays, that holds for the current stream: its later work finds all moved, the host need not (see ``settle``).
-        Rows of a table on the host may be sent as ``packed.Taken``: they are taken where they leave from.
+        sends, receives: lists of (peer, contiguous array, {variable: elements}); messages of one pair keep their order.
+        Empty arrays are not sent. When the call returns, all NumPy arrays have moved. Device arrays have then moved for
+        later work on the current stream, but not for the host (see ``settle``).
+        Rows of a table on the host may be sent without a copy, as ``packed.Taken``.
         phase, kind: for the ledger and for errors.  packed: whether small NumPy arrays of a pair travel in one message
-        (see ``packed``); all ranks say the same.  Raises SilentPeer if a peer does not come within the time-out.
+        (see ``packed``), the same on all ranks.  Raises SilentPeer if a peer does not come within the time-out.
         """
         self.start(sends, receives, phase, kind, packed).wait()
 
     def start(self, sends, receives, phase: str, kind: str, packed: bool = True, tag: int = 0) -> Pending:
-        """Begin an ``exchange`` and return it. Collective over the ranks concerned, as is ``Pending.wait``.
+        """Begin an ``exchange`` and return it. Collective over senders and receivers, as is ``Pending.wait``.
 
-        Until it is waited for, what is sent must not be written and what is received not read.  tag: arrays on the host
-        are matched among those of the same tag.
+        Before ``wait`` has returned, arrays to send must not be written, and arrays to receive not read.  tag: arrays
+        on the host are matched with those of the same tag.
         """
         what = f"{phase} ({kind})"
         receives, to_device = self._counted("received", receives, phase, kind)
@@ -65,16 +65,17 @@ class ArrayExchange(Agreement):
                      device.start(from_device, to_device, what))
 
     def post(self, sends, receives, what: str) -> Pending:
-        """Begin to move NumPy arrays, lists of (peer, array), for who counts them. Collective over the ranks concerned.
+        """Begin to move NumPy arrays, lists of (peer, array). The caller counts them. Collective over their ranks.
 
-        what: named in errors.  What comes may be shorter than its array. A list of arrays leaves as one message.
+        what: named in errors.  A message may be shorter than the array that receives it. A list of arrays is sent as
+        one message.
         """
         return self.host_transport.start(sends, receives, what)
 
     def settle(self, unless=lambda: False):
-        """Return when no peer is waited for on the device: to be called before the host reads what lies there. Local.
+        """Return when all device arrays have moved, or unless() is true. Local.
 
-        unless() is true: return at once, for other work.  Raises SilentPeer, and what the transport met.
+        The host calls it before it reads device memory. Raises SilentPeer, and errors of the transport.
         """
         if self.device_transport is not None:
             self.device_transport.settle(unless)
@@ -82,7 +83,7 @@ class ArrayExchange(Agreement):
     def stop(self, error: BaseException):
         """Raise ``error`` on all ranks, see ``Agreement.stop``. Local.
 
-        What moves on a device is given up, unless all ranks have agreed to stop: it might wait for a peer for ever.
+        Unless all ranks have agreed to stop, messages on a device are aborted: they might wait for ever.
         """
         try:
             super().stop(error)
@@ -92,7 +93,7 @@ class ArrayExchange(Agreement):
             raise
 
     def _counted(self, direction, messages, phase, kind):
-        """Count messages; return those of NumPy arrays, and those of device arrays: lists of (peer, array)."""
+        """Count messages; return two lists of (peer, array): NumPy arrays, and device arrays."""
         on_host, on_device = [], []
         for peer, array, owners in messages:
             if array.size:
@@ -102,7 +103,7 @@ class ArrayExchange(Agreement):
 
 
 class _Both:
-    """Messages of host and of device arrays under way."""
+    """Messages under way, of host arrays and of device arrays."""
 
     def __init__(self, on_host: Pending, on_device: Pending):
         self.on_host, self.on_device = on_host, on_device

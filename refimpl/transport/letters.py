@@ -1,7 +1,7 @@
-"""Letters: messages that come when they come, of a length that their sender alone knows. For owners without barriers.
+"""Letters: messages that may come at any time, of a length that only the sender knows. For training without barriers.
 
-    a letter = some arrays in one message, each begun at a multiple of 8 bytes; its reader knows their dtypes, and their
-    shapes from those it has read
+A letter has some arrays, each at a multiple of 8 bytes. The reader knows their dtypes. It knows their shapes, too, or
+has read them in earlier arrays.
 """
 
 from collections import deque
@@ -9,18 +9,18 @@ from collections import deque
 import numpy as np
 from mpi4py import MPI
 
-TAG = 32763  # beside abort messages and roll calls; no other message bears it
+TAG = 32763  # no other message has it; the next are those of abort messages and roll calls
 EVERY = 8
 
 
 class Letter:
-    """What came from ``sender``. Local."""
+    """A letter from ``sender``. Local."""
 
     def __init__(self, sender: int, content: np.ndarray):
         self.sender, self.content, self.read = sender, content, 0
 
     def next(self, dtype, shape=()):
-        """Return the next array, a view of the letter's memory; copy it to keep it longer than the letter."""
+        """Return the next array, a view of the letter's memory."""
         dtype = np.dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         array = self.content[self.read:self.read + size].view(dtype).reshape(shape)
@@ -39,7 +39,7 @@ class Letters:
         self.mpi, self.rank = comm.mpi, comm.rank
         self.own: deque[Letter] = deque()
         self.under_way: list[tuple] = []
-        self.coming: list[tuple] = []  # a long letter begins to arrive long before its end; others are read meanwhile
+        self.coming: list[tuple] = []  # long letters take time to arrive; meanwhile others are read
         self.sent, self.received = np.zeros(comm.size, np.int64), np.zeros(comm.size, np.int64)
 
     def send(self, rank: int, *arrays):

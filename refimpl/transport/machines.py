@@ -1,4 +1,4 @@
-"""Which ranks share a machine: memory inside, network across."""
+"""Which ranks share a machine. Ranks of one machine share memory; a network lies between machines."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ Machines = tuple[tuple[int, ...], ...]
 
 
 def machines_of(colors) -> Machines:
-    """Return the machines of ranks that each name theirs. colors[r]: any number, equal on one machine. Local."""
+    """Return the machines of ranks. colors[r]: any number, the same for all ranks of a machine. Local."""
     groups: dict[int, list[int]] = {}
     for rank, color in enumerate(colors):
         groups.setdefault(int(color), []).append(rank)
@@ -15,14 +15,14 @@ def machines_of(colors) -> Machines:
 
 
 def in_blocks(ranks: int, each: int) -> Machines:
-    """Return ``ranks`` consecutive ranks on machines of ``each`` (the last may have fewer). Local."""
+    """Return machines of ``each`` consecutive ranks; the last may have fewer. Local."""
     return tuple(tuple(range(first, min(first + each, ranks))) for first in range(0, ranks, each))
 
 
 def of_sizes(sizes, ranks: int) -> Machines:
-    """Return consecutive ranks on machines of these sizes: of_sizes([3, 1], 4) is ((0, 1, 2), (3,)). Local.
+    """Return machines of these numbers of consecutive ranks: of_sizes([3, 1], 4) is ((0, 1, 2), (3,)). Local.
 
-    Raises ValueError unless these are ``ranks`` in all.
+    Raises ValueError unless the sizes add up to ``ranks``.
     """
     if sum(sizes) != ranks:
         raise ValueError(f"--machines {' '.join(map(str, sizes))}: machines must hold ranks 0 to {ranks - 1}, and "

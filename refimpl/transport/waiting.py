@@ -1,8 +1,7 @@
-"""How a rank waits for others: awake while they are near, asleep while they are far, and never without a time-out.
+"""How a rank waits for others: it polls with a time-out, so that a missing peer is an error and not a hang.
 
-Polled, not blocked, so that a peer that never comes is an error and no hang. Ranks may outnumber cores: a rank that
-waits must leave the core to one that works, first by giving way at each poll, then by sleeping between polls: the
-sooner, the more ranks share a core, and the longer, the longer it has waited.
+Several ranks may share a core, so a rank that waits must leave the core to one that works. First it yields at each
+poll. Later it sleeps between polls: the earlier, the more ranks share a core; the longer, the longer it has waited.
 """
 
 import os
@@ -16,29 +15,29 @@ from refimpl.transport.abort import AbortMessages
 from refimpl.transport.errors import CollectiveError, silent_peer
 from refimpl.transport.job.host import ranks_a_core
 
-AWAKE_SECONDS = 1e-3  # without progress, with a core of its own: longer than any message within a machine takes
-AWAKE_BESIDE_OTHERS = 3e-4  # where 2 or 3 ranks share a core: polls would take it from one that works
-SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network
+AWAKE_SECONDS = 1e-3  # time of polls without sleep, on a core of its own: longer than any message within a machine
+AWAKE_BESIDE_OTHERS = 3e-4  # the same if 2 or 3 ranks share a core: polls would take it from one that works
+SLEEP_SECONDS = 50e-6  # the kernel adds about as much; a segment takes far longer on a network
 LONGEST_SLEEP = 5e-3
 SLEEP_SHARE = 1 / 32
-"""The part of the time waited so far for which a rank sleeps: the delay stays small beside the wait, and most of its
+"""A rank sleeps for this part of the time that it has waited so far. So the delay is small beside the wait, and most
 polls are saved."""
-SLEEP_SHARE_OF_MANY = 1 / 10  # where 8 ranks or more share a core, which their polls alone would fill
-CHECK_SECONDS = 5e-3  # between two looks for an abort message, each of which costs as much as a poll
+SLEEP_SHARE_OF_MANY = 1 / 10  # the same if 8 ranks or more share a core, since their polls alone would fill it
+CHECK_SECONDS = 5e-3  # between two looks for an abort message, which cost as much as a poll
 
 _given_up = []
 
 
 def keep_for_ever(messages):
-    """Keep what belongs to messages that were given up, but may still come: its memory must outlive them. Local."""
+    """Keep the memory of abandoned messages, because they may still arrive in it. Local."""
     _given_up.append(messages)
 
 
 class Waiter:
-    """How one rank of a communicator waits: for how long, and which abort messages end it. Local to make.
+    """The waits of one rank: their time-out, and the abort messages that end them. The constructor is local.
 
     timeout: seconds without any progress after which SilentPeer is raised; it may be changed at any time.
-    beside: called while this rank waits, so that what MPI does not move goes on, too; says whether anything did.
+    beside: called while this rank waits, to move what MPI does not move; it returns whether anything moved.
     """
 
     def __init__(self, rank: int, timeout: float, abort_messages: AbortMessages):
@@ -48,13 +47,13 @@ class Waiter:
     def for_messages(self, requests, peers, what: str):
         """Return when all of MPI's requests are complete. Local.
 
-        peers[i]: the rank at the other end of requests[i].  what: named in errors.  Raises SilentPeer, with the ranks
-        that have not come, after ``timeout`` seconds in which no request was completed; Aborted after an abort message.
+        peers[i]: the rank at the other end of requests[i].  what: named in errors.  Raises SilentPeer, with the missing
+        ranks, after ``timeout`` seconds in which no request was completed; Aborted after an abort message.
         """
         left, wait = list(range(len(requests))), None
 
         def late():
-            self.abort_messages.absent()  # who calls the roll at the same time must not miss this rank
+            self.abort_messages.absent()  # answer the others, who may call the roll now, too
             return [peers[i] for i in left]
 
         while True:
@@ -70,20 +69,20 @@ class Waiter:
                 wait.pause()
 
     def completed(self, requests) -> list[int]:
-        """Return which of MPI's requests are complete; they are over then. Local."""
+        """Return the indices of MPI's requests that are complete. Local."""
         done = MPI.Request.Testsome(requests)
-        return list(range(len(requests))) if done is None else done  # None: all were over before
+        return list(range(len(requests))) if done is None else done  # None: all were complete before
 
     def for_collective(self, request, what: str):
         """Return when a collective of MPI's is complete. Local.
 
-        MPI cannot say which rank is late. A roll call finds ranks that do not wait here. Raises as ``for_messages``.
+        MPI cannot say which rank is late, so a roll call finds ranks that do not wait. Raises as ``for_messages``.
         """
         self.abort_messages.begin(what)
 
         def late():
             missing = self.abort_messages.absent()
-            return None if request.Test() else missing  # the late rank may have come meanwhile
+            return None if request.Test() else missing  # the late rank may have come during the roll call
 
         wait = Wait(self, late, what, request)
         while not request.Test():
@@ -91,31 +90,31 @@ class Waiter:
 
 
 def awake_seconds(ranks: float) -> float:
-    """Return how long to poll without sleep, where so many ranks share a core. Local."""
+    """Return how long to poll without sleep if ``ranks`` ranks share a core. Local."""
     return AWAKE_SECONDS if ranks <= 1 else AWAKE_BESIDE_OTHERS if ranks < 4 else 0.0
 
 
 class Wait:
     """One wait: call ``pause`` after each poll that found nothing, ``progress`` after one that did. Local.
 
-    late() -> the ranks still waited for; None if there are none any more.
-    messages: what must stay in memory if they are given up.  Raises as ``Waiter.for_messages``.
+    late() -> the ranks for which it still waits; None if there are none any more.
+    messages: objects to keep in memory after an error.  Raises as ``Waiter.for_messages``.
     """
 
     def __init__(self, waiter: Waiter, late, what: str, messages):
         self.waiter, self.late, self.what, self.messages = waiter, late, what, messages
         beside = threading.current_thread() is not threading.main_thread()
-        # another thread computes: leave it the core and Python's lock
+        # in another thread, leave core and Python's lock to the main thread, which computes
         self.awake = 0.0 if beside else awake_seconds(ranks_a_core())
         self.share = SLEEP_SHARE if ranks_a_core() < 8 else SLEEP_SHARE_OF_MANY
         self.since, self.checked = None, time.monotonic()
 
     def progress(self):
-        """Say that something has come: the time-out begins anew."""
+        """Begin the time-out again, because something has come."""
         self.since = None
 
     def pause(self):
-        """Give way to others if nothing went on; look for abort messages; raise SilentPeer after the time-out."""
+        """Yield or sleep; look for abort messages; raise SilentPeer after the time-out."""
         if self.waiter.beside is not None and self.waiter.beside():
             return
         now = time.monotonic()

@@ -102,7 +102,7 @@ if communicator.rank in {missing}:
 told(communicator.agree)
 """)
     assert job.returncode != 0 and seconds < 30
-    assert f"said: rank 0 has waited 1 s for {names} in the check that all ranks go on" in job.stderr
+    assert f"said: rank 0 has waited 1 s for {names} in the check that all ranks continue" in job.stderr
     assert _nobody_left(job)
 
 
@@ -114,7 +114,7 @@ if communicator.rank == 1:
 communicator.together(lambda: communicator.share(np.zeros(3), "places") if communicator.rank == 0 else None)
 """)
     assert job.returncode != 0 and seconds < 30
-    assert "has waited 1 s for rank 1 in the check that all ranks go on" in job.stderr or \
+    assert "has waited 1 s for rank 1 in the check that all ranks continue" in job.stderr or \
         "rank 0 has waited 1 s for ranks 1, 2 in places" in job.stderr
     assert _nobody_left(job)
 
@@ -157,7 +157,7 @@ SETUPS = {
     "a communicator": (
         "rank == 1 and leave()", "Communicator.of(timeout=1.0)", "the search for ranks that share a machine"),
     "memory that is not mapped": (
-        "if rank == 1: shared_memory._map_file = leave", "share_memory()", "the check that all ranks go on"),
+        "if rank == 1: shared_memory._map_file = leave", "share_memory()", "the check that all ranks continue"),
     "sums through shared memory": (
         "rank == 1 and leave()", "share_memory()", "step: what is summed"),
     "the trial of peers' memory": (
@@ -166,7 +166,7 @@ SETUPS = {
     "a communicator of fewer ranks": (
         "rank == 1 and leave()", "communicator.first(2)", "a communicator of 2 ranks"),
     "a device": (
-        "rank == 1 and leave()", "communicator.add_device(0, 'staged')", "the check that all ranks go on"),
+        "rank == 1 and leave()", "communicator.add_device(0, 'staged')", "the check that all ranks continue"),
 }
 """What is set up: how rank 1 leaves meanwhile, what all do, what the others wait for."""
 

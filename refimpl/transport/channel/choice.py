@@ -1,4 +1,4 @@
-"""Which way the channel of a training takes: as asked for, or the first of the fastest, measured at set-up by turns."""
+"""Choose the way of a training's channel: the one asked for, or the first of the fastest, measured at set-up."""
 
 import time
 from contextlib import contextmanager
@@ -16,20 +16,20 @@ from refimpl.transport.memory.peer_memory import ranks_reach_each_other
 
 WAYS = {way.way: way for way in (SharedChannel, LandingChannel, RmaChannel)}
 TRIED = 8, 32 << 10
-"""Bytes of the messages of a trial: a list's length, and some rows."""
+"""Bytes of a trial's two messages: as long as a list's length, and as some rows."""
 TURNS = 30
 SHARE = 0.1
-"""The part of the turns that are quicker than the time that counts: other programs of a busy machine delay the rest."""
+"""The quantile of the turns' times that counts. On a busy machine other programs delay most turns."""
 NEAR = 1.1
-"""Ways that take up to so many times as long as the fastest are as good. The first of them is taken, in each run."""
+"""Ways that take up to so many times as long as the fastest count as equal. The first of them is chosen."""
 
 
 @contextmanager
 def over_channel(comm: Communicator, wanted: str, announce: Callable[[str], None] | None = None):
-    """Let messages go through a channel, of CHANNELS, in the block. Collective: all ranks say the same.
+    """Send messages through a channel in the block. wanted: one of CHANNELS, the same on all ranks. Collective.
 
-    announce: called on rank 0 with what was chosen, and why.
-    Raises CollectiveError on all ranks where they do not, or where that way cannot serve.
+    announce: called on rank 0 with the choice, and why.
+    Raises CollectiveError on all ranks if ``wanted`` differs, or if this way does not work here.
     """
     said = comm.gather_numbers([CHANNELS.index(wanted)], "the choice of a channel")[:, 0].tolist()
     comm.together(lambda: _check(comm, said), (ValueError,))
@@ -58,7 +58,7 @@ def _check(comm, said):
 
 
 def _opened(comm, wanted):
-    """Return (the transport of a way, why); None: auto found none to be faster than MPI's messages."""
+    """Return (the transport of a way, why). The transport is None if no way is faster than MPI's messages."""
     def make(way):
         channel = WAYS[way].open(comm, slots_between(comm.machines, way == "shared", SLOT[way]))
         reach = way == "shared" and ranks_reach_each_other(comm)
@@ -79,9 +79,9 @@ def _opened(comm, wanted):
 
 
 def _seconds(comm, ways) -> dict[str, float]:
-    """Return way -> seconds of two messages to the right neighbour and from the left, of the slowest rank. Collective.
+    """Return way -> the slowest rank's seconds for two messages to its right neighbour, and two from its left.
 
-    The ways take turns, so that what disturbs the machine for a while disturbs all.
+    The ways take turns, so a disturbance of the machine affects all of them. Collective.
     """
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     if comm.size == 1:

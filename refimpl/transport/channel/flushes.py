@@ -1,10 +1,10 @@
-"""Flushes of MPI's one-sided access, each of which ends: in time, or with the job and the name of who is missing.
+"""Flushes of MPI's one-sided access, with a time-out. After it, the rank names the missing rank and ends.
 
-A flush returns when its target has let all puts in. Where one-sided access is only emulated (TCP), the target must call
-MPI for that, and nothing reaches into a flush meanwhile. MPI has no flush that can be tested: the request of an
-``Rput`` is complete as soon as its array may be written again. A request that fetches something afterwards does not
-tell, either: between emulated machines MPICH 5.0.2 answers it before it lets the put in, and Open MPI 5.0.11 waits
-within its test. So a thread watches, which can do no more than end this rank.
+A flush returns when all puts are in the target's memory. Where one-sided access is only emulated (TCP), the target must
+call MPI for this, and meanwhile nothing can interrupt the flush. MPI has no flush that can be tested. The request of an
+``Rput`` is complete as soon as its array may be written again. Nor does a request that fetches something afterwards
+help: between emulated machines MPICH 5.0.2 answers it before it completes the put, and Open MPI 5.0.11 waits in its
+test. So a thread watches, which can only end this rank.
 """
 
 import os
@@ -19,9 +19,9 @@ LOOK_SECONDS = 0.2
 
 
 class Flushes:
-    """Flush a window under a watch. Local to make and to close.
+    """Flush a window with a time-out. The constructor and ``close`` are local.
 
-    waiter: has the time-out, after which this process ends.
+    waiter: its time-out is the flushes', after which this process ends.
     """
 
     def __init__(self, window, waiter: Waiter):
@@ -32,7 +32,7 @@ class Flushes:
         self._watch.start()
 
     def flush(self, rank: int, slot: str):
-        """Return when all that was put is in the memory of a rank. slot: named if that rank does not let it in."""
+        """Return when all puts are in a rank's memory. slot: named after a time-out."""
         self._now = time.perf_counter(), rank, slot
         self.window.Flush(rank)
         self._now = None

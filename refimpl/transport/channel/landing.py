@@ -2,9 +2,10 @@
 
     |sequence number|tensor ...|        one message
 
-The form for networks that only emulate one-sided access. Nothing is overwritten: a message waits until the receive is
-posted again. MPI keeps small ones at the reader meanwhile, so each AHEAD-th send is synchronous: it is through once its
-receive is posted, and so those before it were, too. That is the credit, and it costs nothing most of the time.
+This way is for networks that only emulate one-sided access. Nothing is overwritten: a message waits until the receive
+is posted again. Meanwhile MPI keeps small messages at the reader, so a writer could be far ahead. Therefore each
+AHEAD-th send is synchronous: it completes when its receive is posted, and then the earlier ones have been received.
+This is the credit. Most sends need none.
 """
 
 from typing import NamedTuple
@@ -15,14 +16,14 @@ from mpi4py import MPI
 from refimpl.transport.channel.slots import WORD, Channel
 
 TAG = 1 << 14
-"""Of the messages of the first slot; those of lanes (``messages``) are smaller. A communicator has one such channel."""
+"""The tag of the first slot. Tags of lanes (``messages``) are smaller. A communicator has only one such channel."""
 AHEAD = 16
-"""How many tensors a writer may be ahead of its reader, if they are small: MPI's acknowledgement is a message, too."""
-LOOKS = 20  # at a request, before this rank begins to wait as it does for all else
+"""How many small tensors a writer may be ahead of its reader. An acknowledgement costs a message, so few are sent."""
+LOOKS = 20  # tests of a request, before this rank waits as it does for other messages
 
 
 class _Message(NamedTuple):
-    """memory: number, then tensor.  number, tensor: views of it.  sends: of all of it, plain and synchronous."""
+    """memory: number, then tensor.  number, tensor: views of it.  sends: requests, plain and synchronous."""
 
     memory: np.ndarray
     number: memoryview
@@ -33,7 +34,7 @@ class _Message(NamedTuple):
 class LandingChannel(Channel):
     """See ``Channel``. A writer may be up to AHEAD tensors ahead."""
 
-    way, overhead, length = "landing", (WORD, 0), 0  # a message has a length of its own
+    way, overhead, length = "landing", (WORD, 0), 0  # MPI knows the length of a message
 
     def make(self):
         mpi = self.comm.mpi
@@ -93,7 +94,7 @@ class LandingChannel(Channel):
         self.requests[name].Start()
 
     def close(self):
-        """Let go of the slots. Collective; no tensor is under way."""
+        """Free the slots. No tensor may be under way. Collective."""
         super().close()
         for name, request in self.requests.items():
             reads = self.comm.rank == self.slots[name].reader

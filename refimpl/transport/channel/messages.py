@@ -1,13 +1,13 @@
-"""Messages between ranks through the slots of a tensor channel: what an exchange moves, pulls, pushes, dense pieces.
+"""Messages of exchanges (pulls, pushes, dense pieces) between ranks, through the slots of a tensor channel.
 
-    short   all parts together in the slot: rows are taken there, other arrays copied there       n bytes
-    long    shared   the slot says where the array lies, and the reader reads it there            n + 8
-            rma      is put from where it lies, in pieces of a slot                               n
-            landing  is left to MPI, which sends it from where it lies to where it is wanted      not through a slot
+    short            all parts are copied into the slot                                           n bytes
+    long    shared   the slot has the array's address, and the reader reads the array there       n + 8
+            rma      the array is put in pieces of a slot, without a copy                         n
+            landing  MPI sends the array, without a copy                                          not through a slot
     and beside each tensor in a slot 24 bytes, landing: 8 (see ``slots.Channel``)
 
-Each pair of ranks has a bounded slot each way. What is prepared, to be sent again and again (an allreduce's messages),
-stays with MPI. So do ranks without a slot, and long messages of shared where ranks cannot reach each other's memory.
+Each pair of ranks has a bounded slot in each direction. Some messages are still sent by MPI: prepared ones (those of an
+allreduce), those between ranks without a slot, and long ones of shared if ranks cannot read each other's memory.
 """
 
 from collections import deque
@@ -24,16 +24,16 @@ SLOT = {"shared": SMALL, "landing": SMALL, "rma": 1 << 16}
 
 
 def slots_between(machines, within: bool, nbytes: int) -> list[TensorSlot]:
-    """Return a slot of so many bytes for each pair of ranks, each way; within: of one machine. Local."""
+    """Return a slot of ``nbytes`` in each direction for each pair of ranks; within: only of one machine. Local."""
     found = machines if within else [tuple(sorted(rank for ranks in machines for rank in ranks))]
     return [TensorSlot(f"from rank {a} to rank {b}", a, b, "uint8", (nbytes,), bounded=True)
             for ranks in found for a in ranks for b in ranks if a != b]
 
 
 class ChannelMessages:
-    """See ``protocol.Transport``. Local to make, over a channel with the slots of ``slots_between``.
+    """See ``protocol.Transport``. The constructor is local. channel: with the slots of ``slots_between``.
 
-    pids: rank -> its process, whose memory this rank can read; None: it cannot.
+    pids: rank -> the number of its process, whose memory this rank can read; None: it cannot.
     copied: arrays that this rank has copied into slots.
     """
 
@@ -84,12 +84,12 @@ class ChannelMessages:
         return others
 
     def go_on(self) -> bool:
-        """Move all that can move now; return whether anything did. Local."""
+        """Move what can move now; return whether anything did. Local."""
         moved = bool(self.leaving) and self._leave()
         return bool(self.coming) and self._come() or moved
 
     def _leave(self) -> bool:
-        """Write what waits for slots that are free now; return whether there was any."""
+        """Write the messages whose slots are free now; return whether there were any."""
         channel, moved = self.channel, False
         for name, queue in [*self.leaving.items()]:
             while (queue or name in self.lent) and channel.is_free(name, number := channel.counts[name]):
@@ -117,7 +117,7 @@ class ChannelMessages:
         return moved
 
     def _come(self) -> bool:
-        """Read what has come for those that wait; return whether there was any."""
+        """Read the tensors that have come; return whether there were any."""
         channel, moved = self.channel, False
         for name, queue in [*self.coming.items()]:
             while queue and channel.has_come(name, number := self.due[name]):
@@ -129,7 +129,7 @@ class ChannelMessages:
                               int(found.view(np.int64)[0]), parts.nbytes, self.words):
                     channel.sent[name] += parts.nbytes
                 else:
-                    channel.window.fail(f"rank {self.waiter.rank} lost sight of another rank's memory")
+                    channel.window.fail(f"rank {self.waiter.rank} can no longer read another rank's memory")
                 channel.give_back(name, number)
                 channel.sent[name] += channel.overhead[1]
                 pending.left -= 1
@@ -150,7 +150,7 @@ class ChannelPending:
             self.others.advance()
 
     def wait(self):
-        """Return when all has come and gone. Collective over the ranks concerned. Raises SilentPeer, Aborted."""
+        """Return when all messages are sent and received. Collective over their ranks. Raises SilentPeer, Aborted."""
         if self.left:
             wait = Wait(self.transport.waiter, self._late, self.what, self)
             while left := self.left:

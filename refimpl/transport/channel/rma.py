@@ -1,8 +1,8 @@
 """The channel over MPI's one-sided access: put the tensor, flush, then raise the signal, flush.
 
-MPI orders no two puts, hence the first flush. A reader that looks at its own memory beside a put may see anything, so
-it polls by an atomic operation that changes nothing. Where one-sided access is only emulated (TCP), a flush waits until
-the target calls MPI (see ``flushes``).
+The first flush is needed because MPI does not order puts. A reader that reads its own memory during a put may see
+anything. So it polls with an atomic operation that changes nothing. Where one-sided access is only emulated (TCP), a
+flush waits until the target calls MPI (see ``flushes``).
 """
 
 import numpy as np
@@ -14,9 +14,9 @@ from refimpl.transport.memory.shared_memory import aligned
 
 
 class RmaChannel(Channel):
-    """See ``Channel``. A reader's memory: signal, length, tensor; a writer's: the credit.
+    """See ``Channel``. A reader's memory holds signal, length, tensor; a writer's memory holds the credit.
 
-    A flush that takes longer than the time-out ends this rank, which names the other one first: no error can be raised.
+    If a flush takes longer than the time-out, this rank names the other one and ends. No error can be raised then.
     """
 
     way = "rma"
@@ -42,7 +42,7 @@ class RmaChannel(Channel):
         self.comm.together(lambda: self._read(0) if ends[self.comm.rank] else None)
 
     def allocate(self, nbytes: int) -> MPI.Win:
-        """Return a window with so many bytes of this rank. Collective."""
+        """Return a window with ``nbytes`` of this rank's memory. Collective."""
         try:
             return MPI.Win.Allocate(nbytes, 1, comm=self.comm.mpi)
         except (MPI.Exception, NotImplementedError) as problem:
@@ -56,8 +56,8 @@ class RmaChannel(Channel):
         return self._read(self.signals[name]) == number
 
     def _read(self, place):
-        """Return a word of this rank's own memory that others write. Flush_local would not do: some MPI libraries
-        then never let the others' puts in."""
+        """Return a word of this rank's own memory that others write. With Flush_local instead of Flush, some MPI
+        libraries would never complete the others' puts."""
         seen = np.zeros(1, np.int64)
         self.window.Fetch_and_op(seen, seen, self.comm.rank, place, MPI.NO_OP)
         self.window.Flush(self.comm.rank)
@@ -72,7 +72,7 @@ class RmaChannel(Channel):
         self._tell(reader, place, number, name)
 
     def tell(self, name, tensor, number):
-        self.write(name, tensor, number)  # it is put from where it lies
+        self.write(name, tensor, number)  # without a copy
 
     def space(self, name):
         return np.empty(self.slots[name].shape, self.slots[name].dtype)
@@ -82,7 +82,7 @@ class RmaChannel(Channel):
         self.flush(rank, name)
 
     def flush(self, rank: int, name: str):
-        """Wait until all that was put is in the memory of a rank."""
+        """Wait until all puts are in a rank's memory."""
         self.flushes.flush(rank, name)
 
     def tensor(self, name):
@@ -94,7 +94,7 @@ class RmaChannel(Channel):
         self._tell(self.slots[name].writer, self.credits[name], number, name)
 
     def close(self):
-        """Free the window. Collective; no tensor is under way."""
+        """Free the window. No tensor may be under way. Collective."""
         super().close()
         self.flushes.close()
         self.window.Unlock_all()

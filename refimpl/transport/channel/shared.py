@@ -1,9 +1,9 @@
-"""The channel between ranks of one machine: slots in a shared window. Nobody calls MPI, so no reader must, either.
+"""The channel between ranks of one machine: slots in shared memory. Neither writer nor reader calls MPI.
 
     |signal, sleepers, length|credit, sleepers|tensor ...|       each part begins a cache line
 
-What the writer wrote before it raised the signal is seen by whoever sees the signal: stores with release, loads with
-acquire (``kernels.atomics``).
+A reader that sees the signal also sees what the writer wrote before: the signal is stored with release semantics and
+loaded with acquire semantics (``kernels.atomics``).
 """
 
 from typing import NamedTuple
@@ -16,14 +16,14 @@ from refimpl.transport.machines import machine_of
 from refimpl.transport.memory.shared_memory import LOOK_AFTER, SharedWindow, aligned
 
 AWAKE = 20
-"""How many times as often as other waits to look before the core is offered: the other side works in Python, which
-takes microseconds. To be woken takes longer."""
+"""A wait here looks so many times as often as other waits before it sleeps. The other side works in Python, which takes
+microseconds; waking up takes longer."""
 _CREDIT = LINE // 8
-_LENGTH = 2  # the word of a slot that says how many rows the tensor has
+_LENGTH = 2  # the word of a slot that holds the tensor's number of rows
 
 
 class _Place(NamedTuple):
-    """Addresses of signal and credit, the words of both, the memory of the tensor."""
+    """The addresses of signal and credit, the words of both, and the memory of the tensor."""
 
     signal: int
     credit: int
@@ -57,7 +57,7 @@ class SharedChannel(Channel):
             offset += 2 * LINE + aligned(slot.nbytes)
 
     def put_signal(self, name, array):
-        """See ``Channel``. Where nothing stands in the way, in one Python frame: a frame costs more than 8 bytes do."""
+        """See ``Channel``. It repeats the base class's code, because a call in Python costs more than 8 bytes do."""
         place, number = self.places[name], self.counts[name]
         if (place.words[_CREDIT] != number or number == LAST or array.shape != place.array.shape
                 or array.dtype is not place.array.dtype):
@@ -68,7 +68,7 @@ class SharedChannel(Channel):
         self.sent[name] += array.nbytes + WORD
 
     def wait_signal(self, name):
-        """See ``Channel``. In one Python frame, as ``put_signal``."""
+        """See ``Channel``. It repeats the base class's code, like ``put_signal``."""
         place = self.places[name]
         self.counts[name] = number = following(self.counts[name])
         if not wait_for_number(place.signal, number, self.looks, LOOK_AFTER):
@@ -82,7 +82,7 @@ class SharedChannel(Channel):
         return self.places[name].array[:self.places[name].words[_LENGTH]]
 
     def is_free(self, name, number):
-        return self.places[name].words[_CREDIT] == number  # what follows are writes, which no processor moves before
+        return self.places[name].words[_CREDIT] == number  # only writes follow, which stay after this read
 
     def has_come(self, name, number):
         place = self.places[name]
@@ -91,7 +91,7 @@ class SharedChannel(Channel):
     def sleep(self, name, number, reads):
         """Look at a flag for a while, then sleep; return whether it is ``number``.
 
-        Not larger: numbers wrap, and a writer that runs ahead must not be believed.
+        A larger number does not count: numbers wrap, and a writer that runs ahead makes a mistake.
         """
         place = self.places[name]
         if wait_for_number(place.signal if reads else place.credit, number, self.looks, LOOK_AFTER):

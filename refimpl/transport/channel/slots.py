@@ -1,4 +1,4 @@
-"""Slots, and what every way of the tensor channel does alike: credits, sequence numbers, bytes, waits that end."""
+"""Slots, and the base class of the tensor channel's ways: credits, sequence numbers, bytes, waits with a time-out."""
 
 import zlib
 from typing import NamedTuple
@@ -13,9 +13,9 @@ LAST = (1 << 63) - 1
 
 
 class TensorSlot(NamedTuple):
-    """Where a tensor goes: from rank ``writer`` to rank ``reader``.
+    """The memory for a tensor that goes from rank ``writer`` to rank ``reader``.
 
-    dtype, shape: of the tensor.  bounded: a tensor may have fewer rows than ``shape`` says; how many travels with it.
+    dtype, shape: of the tensor.  bounded: a tensor may have fewer rows than ``shape``; their number travels with it.
     """
 
     name: str
@@ -37,21 +37,21 @@ def following(number: int) -> int:
 
 
 class Channel:
-    """The slots of a plan, over one of the ways. Collective to ``open`` and to ``close``; all else is Local.
+    """The slots of a plan, in one of the ways. ``open`` and ``close`` are collective; all other methods are local.
 
-    A slot holds one tensor: its writer waits for the reader's credit before it writes the next. A wait raises
-    SilentPeer, with the rank that is missing, after the communicator's time-out, and Aborted after an abort message.
+    A slot holds one tensor. Its writer waits for the reader's credit before it writes the next one. A wait raises
+    SilentPeer, with the missing rank, after the communicator's time-out, and Aborted after an abort message.
     slots: name -> TensorSlot, of all ranks.  first: the sequence number before the first tensor.
-    sent: name -> bytes that this rank has sent: of n bytes of a tensor
+    sent: name -> bytes that this rank has sent; for a tensor of n bytes:
         shared, rma    n + 8 by the writer (16 if bounded: the length), 8 by the reader
         landing        n + 8 by the writer
     """
 
     way: str
     overhead = WORD, WORD
-    """Bytes beside the tensor: of its writer, of its reader."""
+    """The bytes beside the tensor that its writer sends, and its reader."""
     length = WORD
-    """Bytes that say how many rows a bounded tensor has."""
+    """The bytes of a bounded tensor's number of rows."""
 
     def __init__(self, comm: Communicator, slots: list[TensorSlot], first: int = 0):
         self.comm, self.slots, self.first = comm, {slot.name: slot for slot in slots}, first
@@ -60,9 +60,9 @@ class Channel:
 
     @classmethod
     def open(cls, comm: Communicator, slots: list[TensorSlot], first: int = 0) -> "Channel":
-        """Return a channel with these slots. Collective; the same on all ranks.
+        """Return a channel with these slots, which are the same on all ranks. Collective.
 
-        Raises CollectiveError on all ranks where they disagree, or where this way cannot serve the slots.
+        Raises CollectiveError on all ranks if their slots differ, or if this way does not work for these slots.
         """
         same = comm.gather_numbers([zlib.crc32(repr(slots).encode())], "the slots of a channel")[:, 0]
         channel = cls(comm, slots, first)
@@ -72,7 +72,7 @@ class Channel:
         return channel
 
     def check(self, same):
-        """Raise ValueError for slots that no channel can have. same: every rank's checksum of its slots."""
+        """Raise ValueError for wrong slots. same: every rank's checksum of its slots."""
         if others := np.flatnonzero(same != same[0]).tolist():
             raise ValueError(f"the slots of the channel are not the same on ranks 0 and {others[0]}: give all ranks "
                              "the same plan")
@@ -82,9 +82,9 @@ class Channel:
                                  f"of the ranks 0 to {self.comm.size - 1}")
 
     def put_signal(self, name: str, array):
-        """Write a tensor into a slot of which this rank is the writer, one that is not bounded, and tell the reader.
+        """Write a tensor into an unbounded slot whose writer this rank is, and tell the reader.
 
-        Returns when ``array`` may be written again. A tensor that does not fit stops all ranks that wait (Aborted).
+        Returns when ``array`` may be written again. If the tensor does not fit, all waiting ranks stop (Aborted).
         """
         slot, number = self.slots[name], self.counts[name]
         if array.shape != slot.shape or array.dtype != slot.dtype:
@@ -97,9 +97,9 @@ class Channel:
         self.sent[name] += array.nbytes + self.overhead[0]
 
     def wait_signal(self, name: str):
-        """Wait for the next tensor in a slot of which this rank is the reader; return a view of the slot.
+        """Wait for the next tensor in a slot whose reader this rank is; return a view of the slot.
 
-        The view is good until ``release``.
+        The view is valid until ``release``.
         """
         self.counts[name] = number = following(self.counts[name])
         if not self.sleep(name, number, True):
@@ -107,7 +107,7 @@ class Channel:
         return self.tensor(name)
 
     def release(self, name: str):
-        """Give the slot back to its writer: the credit."""
+        """Give the slot back to its writer, by the credit."""
         self.give_back(name, self.counts[name])
         self.sent[name] += self.overhead[1]
 
@@ -117,7 +117,7 @@ class Channel:
             wait.pause()
 
     def sleep(self, name: str, number: int, reads: bool) -> bool:
-        """Wait a while where that is better than to poll; return ``has_come`` or, if not reads, ``is_free``."""
+        """Return ``has_come`` or, if not reads, ``is_free``. A way may first wait a while for it."""
         return (self.has_come if reads else self.is_free)(name, number)
 
     def make(self):
@@ -125,7 +125,7 @@ class Channel:
         raise NotImplementedError
 
     def is_free(self, name: str, number: int) -> bool:
-        """Return whether tensor ``number``, the last that was written, has been read."""
+        """Return whether tensor ``number``, the last one written, has been read."""
         raise NotImplementedError
 
     def write(self, name: str, array, number: int):
@@ -134,7 +134,7 @@ class Channel:
         self.tell(name, self.space(name), number)
 
     def tell(self, name: str, tensor, number: int):
-        """Raise the signal of tensor ``number``, the first rows of ``space``; by rma, of any memory."""
+        """Raise the signal of tensor ``number``. tensor: the first rows of ``space``; with rma, any array."""
         raise NotImplementedError
 
     def space(self, name: str) -> np.ndarray:
@@ -142,11 +142,11 @@ class Channel:
         raise NotImplementedError
 
     def has_come(self, name: str, number: int) -> bool:
-        """Return whether tensor ``number`` is there."""
+        """Return whether tensor ``number`` has arrived."""
         raise NotImplementedError
 
     def tensor(self, name: str) -> np.ndarray:
-        """Return a view of the tensor that has come."""
+        """Return a view of the tensor that has arrived."""
         raise NotImplementedError
 
     def give_back(self, name: str, number: int):
@@ -154,5 +154,5 @@ class Channel:
         raise NotImplementedError
 
     def close(self):
-        """Let go of the slots. Collective; no tensor is under way."""
+        """Free the slots. No tensor may be under way. Collective."""
         self.comm.meet("the end of a channel")

@@ -1,8 +1,8 @@
-"""Device arrays on their way between ranks.
+"""Device arrays travel between ranks.
 
-    choice        which transport serves these ranks' GPUs, and why; opens it
-    connections   NCCL's connections, kept to be taken again; calls that end in time
-    nccl          from GPU to GPU, on a stream of NCCL's own
-    repeated      messages begun anew each time, for transports without persistent requests
+    choice        chooses the transport for these ranks' GPUs, says why, and opens it
+    connections   NCCL's connections, kept for the next use; calls with a time-out
+    nccl          from GPU to GPU, on NCCL's own stream
+    repeated      messages that start again each time, for transports without persistent requests
     staged        through host memory and MPI: always possible
 """

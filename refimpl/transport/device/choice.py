@@ -1,6 +1,6 @@
-"""How device arrays travel between ranks: by NCCL, or staged through the host. Chosen from what all ranks say.
+"""Choose how device arrays travel between ranks: by NCCL, or through the host.
 
-Each rank says which GPU it has and which NCCL it finds; all then come to the same choice, which is plain data.
+Each rank tells all others its GPU and its version of NCCL. So all ranks make the same choice.
 """
 
 import os
@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 TRANSPORTS = ("auto", "nccl", "staged")
-SEVERAL_RANKS_A_GPU = 23000  # the first NCCL that takes them
+SEVERAL_RANKS_A_GPU = 23000  # the first NCCL that allows them
 NCCL_NEEDED = 20700  # the first with send and receive
 
 SHARING = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "2"}
-"""What NCCL must be told, before it begins, where ranks share a GPU: their kernels wait for each other, so all must
-find room on it at once; and multicast between GPUs fails for two ranks of one. A variable that is set already is left
-as it is."""
+"""The environment that NCCL needs at its start if ranks share a GPU. Their kernels wait for each other, so all must
+fit on the GPU together. Multicast between GPUs fails for two ranks of one GPU. Variables that are set do not change."""
 
 
 class RankGpu(NamedTuple):
-    """What a rank says. gpu: machine and bus address of its GPU.  nccl: its NCCL's version, 0 for none."""
+    """A rank's GPU. gpu: machine and bus address.  nccl: the version of NCCL, 0 for none."""
 
     gpu: str
     nccl: int
@@ -28,9 +27,9 @@ class RankGpu(NamedTuple):
 
 @dataclass(frozen=True)
 class TransportChoice:
-    """How device arrays travel. name: "nccl" or "staged".  reason: a sentence for people, "" for one rank.
+    """How device arrays travel. name: "nccl" or "staged".  reason: a sentence for users, "" for one rank.
 
-    environment: what must be set before NCCL begins.
+    environment: variables to set before NCCL starts.
     """
 
     name: str
@@ -41,7 +40,7 @@ class TransportChoice:
 def choose_transport(gpus: list[RankGpu], wanted: str = "auto") -> TransportChoice:
     """Choose how device arrays travel between ranks with these GPUs. wanted: one of TRANSPORTS. Local.
 
-    Raises ValueError, with the remedy, where NCCL is wanted and cannot serve, and for an unknown transport.
+    Raises ValueError, with the remedy, for an unknown transport, or if NCCL is wanted and does not work.
     """
     if wanted not in TRANSPORTS:
         raise ValueError(f"no transport {wanted!r}; there are {', '.join(TRANSPORTS)}")
@@ -66,7 +65,7 @@ def choose_transport(gpus: list[RankGpu], wanted: str = "auto") -> TransportChoi
 
 
 def _why_not_nccl(gpus, crowded) -> str:
-    """Return why NCCL cannot serve, with the remedy; "" if it can."""
+    """Return why NCCL cannot be used, with the remedy; "" if it can."""
     versions = [rank.nccl for rank in gpus]
     without = [str(rank) for rank, version in enumerate(versions) if version < NCCL_NEEDED]
     if without:
@@ -83,15 +82,15 @@ def _why_not_nccl(gpus, crowded) -> str:
 
 
 def version_name(version: int) -> str:
-    """Return an NCCL version as people write it: 23203 is 2.32.3. Local."""
+    """Return an NCCL version as text: 23203 is 2.32.3. Local."""
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
 
 
 def open_transport(comm, device: int, wanted: str = "auto"):
-    """Return the transport of device arrays that lie on GPU number ``device``. Collective over ``comm``.
+    """Return the transport of arrays on GPU number ``device``. Collective over ``comm``.
 
-    wanted: one of TRANSPORTS; "auto" takes NCCL where it can serve. The transport's ``reason`` says what was taken, and
-    why. Raises CollectiveError on all ranks where what is wanted cannot be had.
+    wanted: one of TRANSPORTS; "auto" chooses NCCL if it can be used. The transport's ``reason`` says what was chosen,
+    and why. Raises CollectiveError on all ranks if the wanted transport cannot be used.
     """
     from refimpl.transport.device.staged import Staged  # these need CuPy
 
@@ -107,7 +106,7 @@ def open_transport(comm, device: int, wanted: str = "auto"):
 
 
 def _share_gpus(comm, device) -> list[RankGpu]:
-    """Return what every rank says of its GPU, by rank. Collective."""
+    """Return every rank's RankGpu. Collective."""
     import cupy
 
     def look():

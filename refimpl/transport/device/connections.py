@@ -1,8 +1,8 @@
-"""NCCL's connections of this process, kept for the next transport between the same ranks; and calls that end in time.
+"""NCCL's connections of this process, kept for the next transport between the same ranks; and calls with a time-out.
 
-CuPy destroys a connection (an NcclCommunicator) with its last reference. But all ranks of a machine must destroy one
-together, and each waits for the others; and making one takes a second. So a connection that is no longer used is kept
-until all of its ranks want one again, or the program ends.
+CuPy destroys a connection (an NcclCommunicator) with its last reference. But all ranks of a machine must destroy it
+together, and each waits for the others. A new connection also takes a second. So an unused connection is kept until
+all of its ranks need one again, or the program ends.
 """
 
 import atexit
@@ -15,9 +15,9 @@ from refimpl.transport.waiting import Wait, Waiter
 
 
 class Connection(NamedTuple):
-    """A connection that was not closed. place: (rank, ranks, number of the GPU) that it was made for.
+    """A connection that is open. place: its (rank, ranks, number of the GPU).
 
-    under_way: the last group that was begun, as in ``Nccl``.
+    under_way: the last group that was started, as in ``Nccl``.
     """
 
     nccl: Any
@@ -41,7 +41,7 @@ def forget(key: str):
 
 
 def release(key: str):
-    """Note that no transport uses a connection any more; abort it if something still moves. Local."""
+    """Note that no transport uses a connection any more; abort it if a group is still under way. Local."""
     if key not in _open:
         return
     connection = _open[key]
@@ -53,7 +53,7 @@ def release(key: str):
 
 
 def take_again(comm, place) -> tuple[str, Any, Any]:
-    """Return (key, connection, its stream) of these very ranks that none of them uses, or ("", None, None). Collective.
+    """Return (key, connection, its stream) of exactly these ranks that is unused, or ("", None, None). Collective.
 
     place: as in ``Connection``.
     """
@@ -66,16 +66,16 @@ def take_again(comm, place) -> tuple[str, Any, Any]:
 
 @atexit.register
 def _end():
-    """At the end of the program wait for nobody."""
+    """At the end of the program, abort all connections, without waiting for other ranks."""
     while _open:
         _open.popitem()[1].nccl.abort()
 
 
 def in_time(work, waiter: Waiter, what: str):
-    """Return when work(), done in another thread, has returned, or raise what it raised. Local.
+    """Do work() in another thread; return when it has returned, or raise what it raised. Local.
 
-    For calls that wait for other ranks without an end of their own: raises SilentPeer after the time-out, and Aborted
-    after an abort message; the call is then left to itself.
+    It is for calls that wait for other ranks without a time-out. Raises SilentPeer after the time-out, and Aborted
+    after an abort message; then the call is abandoned.
     """
     problems = []
 

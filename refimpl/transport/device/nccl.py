@@ -1,10 +1,10 @@
-"""Device arrays between ranks by NCCL, on a stream of its own: the host only says what shall move, and goes on.
+"""Device arrays travel between ranks by NCCL, on its own stream. The host starts the messages, and does not wait.
 
     current stream   ...compute──┐ ready            ┌──compute with what came...
     NCCL's stream                └──send, receive───┘ done
 
-Messages of one ``start`` are one group: they move together, and a group moves after the group before it. All ranks
-begin their groups in the same order. (NCCL User Guide: Point-to-point communication; Group calls.)
+The messages of one ``start`` are a group. They move together, after the group before. All ranks start their groups in
+the same order. (NCCL User Guide: Point-to-point communication; Group calls.)
 """
 
 import weakref
@@ -21,15 +21,15 @@ from refimpl.transport.waiting import Wait, Waiter
 
 KINDS = {"e": nccl.NCCL_FLOAT16, "f": nccl.NCCL_FLOAT32, "d": nccl.NCCL_FLOAT64, "i": nccl.NCCL_INT32,
          "l": nccl.NCCL_INT64, "q": nccl.NCCL_INT64}
-"""dtype.char -> what NCCL calls it, for sums. Messages are bytes."""
+"""dtype.char -> NCCL's type, for sums. Messages are bytes."""
 
 
 class Nccl(Repeating):
-    """Device arrays by NCCL; see ``protocol.Transport``. Local to make; all ranks ``open`` it.
+    """Device arrays by NCCL; see ``protocol.Transport``. The constructor is local; ``open`` is collective.
 
-    device: number of the GPU that this rank's arrays lie on.  key: NCCL's unique id.  stream: what NCCL works on.
-    nccl: the connection, None where it is closed, or to be made by ``connect``.
-    under_way: (event, what, peers) of the last group that was begun.
+    device: number of the GPU with this rank's arrays.  key: NCCL's unique id.  stream: NCCL's.
+    nccl: the connection; None before ``connect`` and after ``close``.
+    under_way: (event, what, peers) of the last group that was started.
     """
 
     name = "nccl"
@@ -45,8 +45,8 @@ class Nccl(Repeating):
     def open(cls, comm, device: int, reason: str = "") -> "Nccl":
         """Connect the communicator's ranks by NCCL. Collective over ``comm``.
 
-        Raises CollectiveError on all ranks, with the rank and what to do, if they cannot be connected, and SilentPeer
-        if one does not come.
+        Raises CollectiveError on all ranks, with the rank and a remedy, if they cannot be connected, and SilentPeer if
+        a rank does not come.
         """
         cupy.cuda.Device(device).use()
         place = comm.rank, comm.size, device
@@ -59,7 +59,7 @@ class Nccl(Repeating):
             connections.in_time(transport.connect, comm.waiter, "the connection of all ranks by NCCL")
             connections.keep(key, connections.Connection(transport.nccl, stream, transport.under_way, place))
             transport.settle()
-        except Exception as problem:  # the others wait for this rank, and cannot be asked
+        except Exception as problem:  # the other ranks wait in NCCL, so they cannot agree with this one
             transport.close()
             comm.stop(problem)
         comm.together(transport.check_greetings, (ConnectionError,))
@@ -67,7 +67,7 @@ class Nccl(Repeating):
         return transport
 
     def connect(self):
-        """Connect to all other ranks, and send each a message, so that no later exchange connects. No time-out."""
+        """Connect to all other ranks, and send each a message, so that later exchanges are connected. No time-out."""
         self.device.use()  # each thread has a device of its own
         if self.nccl is None:
             with nccl_errors("the connection of all ranks"):
@@ -79,7 +79,7 @@ class Nccl(Repeating):
                    [(rank, self.greetings[rank:rank + 1]) for rank in others], "the first messages").wait()
 
     def check_greetings(self):
-        """Raise ConnectionError if a rank's first message is not what it sent. Local."""
+        """Raise ConnectionError if a rank's first message has come with other contents. Local."""
         came = self.greetings.get().tolist()
         wrong = [rank for rank in range(self.size) if came[rank] != rank]
         if wrong:
@@ -103,7 +103,7 @@ class Nccl(Repeating):
         return self._after_current(group, [array for _, array in messages], {peer for peer, _ in messages}, what)
 
     def adds(self, dtype) -> bool:
-        """Return whether NCCL has sums of a dtype. Local."""
+        """Return whether NCCL can add arrays of a dtype. Local."""
         return dtype.char in KINDS
 
     def allreduce(self, array, what: str) -> "NcclPending":
@@ -116,7 +116,7 @@ class Nccl(Repeating):
         return self._after_current(sum_up, [array], peers, what)
 
     def _after_current(self, ask, arrays, peers, what):
-        """Ask for something on NCCL's stream, after what the current stream has been asked for."""
+        """Put work on NCCL's stream, after the work that is on the current stream."""
         self.device.use()
         if self.nccl is None:
             raise ConnectionError(f"{what}: NCCL was closed on this rank, after an error or by close()")
@@ -129,12 +129,12 @@ class Nccl(Repeating):
         return NcclPending(done, arrays)
 
     def settle(self, unless=lambda: False):
-        """Return when all that was begun has moved, or unless() is true: the host waits, but not for ever. Local.
+        """Let the host wait until all groups have moved, or unless() is true. Local.
 
-        Raises SilentPeer after the time-out, ConnectionError for what NCCL met, Aborted after an abort message; then
-        nothing more can be moved.
+        Raises SilentPeer after the time-out, ConnectionError for an error of NCCL, Aborted after an abort message.
+        Then this transport can no longer be used.
         """
-        connection, last = self.nccl, list(self.under_way)  # another thread may begin more meanwhile
+        connection, last = self.nccl, list(self.under_way)  # another thread may start more meanwhile
         if connection is None or not last:
             return
         done, what, peers = last[0]
@@ -153,37 +153,37 @@ class Nccl(Repeating):
         connections.forget(self.key)
         self.under_way.clear()
         if connection is not None:
-            connection.abort()  # destroy would wait for what may never come
+            connection.abort()  # destroy would wait for messages that may never come
 
 
 class NcclPending:
-    """What moves, begun by an ``Nccl``. It keeps the arrays until it is waited for."""
+    """A group that an ``Nccl`` has started. It keeps the arrays until ``wait``."""
 
     def __init__(self, done, arrays):
         self.done, self.arrays = done, arrays
 
     def advance(self):
-        """Do nothing: NCCL moves them by itself. Local."""
+        """Do nothing: NCCL moves the arrays by itself. Local."""
 
     def wait(self):
-        """Let the current stream wait until all has moved; the host goes on. Local."""
+        """Let the current stream wait until all arrays have moved; the host does not wait. Local."""
         cupy.cuda.get_current_stream().wait_event(self.done)
         self.arrays = ()
 
 
 def _record(stream):
-    """Return an event that is done when the stream has done what it was asked for so far."""
-    event = cupy.cuda.Event(disable_timing=True)  # others take longer
+    """Return an event that is done when the present work of the stream is done."""
+    event = cupy.cuda.Event(disable_timing=True)  # events with timing cost more
     event.record(stream)
     return event
 
 
 @contextmanager
 def nccl_errors(what: str):
-    """A context that turns NCCL's errors into ConnectionError, which says what was being done and what to do."""
+    """Turn NCCL's errors in the block into ConnectionError, with ``what`` was being done, and a remedy."""
     try:
         yield
-    except (nccl.NcclError, KeyError) as problem:  # CuPy knows the statuses up to 6, and looks others up
+    except (nccl.NcclError, KeyError) as problem:  # CuPy knows statuses up to 6; others give a KeyError
         words = str(problem) if isinstance(problem, nccl.NcclError) else f"NCCL's status {problem}, see ncclResult_t"
         raise ConnectionError(
             f"{what} by NCCL: {words}. If another rank has ended, its message says why; else run with "

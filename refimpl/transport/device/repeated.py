@@ -1,11 +1,11 @@
-"""Messages that start again at each call, for transports that have no persistent requests."""
+"""Messages that are started again at each call, for transports that have no persistent requests."""
 
 
 class Repeating:
-    """``prepare`` and ``wait_some`` of a transport, by its ``start``; see ``protocol.Transport``."""
+    """It gives a transport ``prepare`` and ``wait_some``, made of its ``start``; see ``protocol.Transport``."""
 
     def prepare(self, sends, receives, what: str, lane: int = 0) -> "Repeated":
-        """Return messages to be begun again and again. Local. Raises ValueError for a lane but 0: see the protocol."""
+        """Return messages that can be started again and again. Local. Raises ValueError for a lane other than 0."""
         if lane:
             raise ValueError(f"{what}: device arrays travel in one lane, 0, not in lane {lane}")
         return Repeated(self, sends, receives, what)
@@ -16,12 +16,12 @@ class Repeating:
         return started
 
     def test_some(self, started) -> list["Repeated"]:
-        """Return none: only to wait tells. Local."""
+        """Return an empty list, because only ``wait`` tells whether a message is complete. Local."""
         return []
 
 
 class Repeated:
-    """The same messages, begun anew with each ``start``. Local."""
+    """Messages that are sent again with each ``start``. Local."""
 
     def __init__(self, transport, sends, receives, what: str):
         self.transport, self.sends, self.receives, self.what = transport, sends, receives, what

@@ -1,8 +1,8 @@
-"""Device arrays between ranks by way of the host: copied to pinned memory, sent by MPI, copied to the device.
+"""Device arrays travel between ranks through the host. This way is always possible.
 
-    device -> pinned memory -> MPI -> pinned memory -> device      the way that is always open
+    device -> pinned memory -> MPI -> pinned memory -> device
 
-A rank's copies to the host are all begun, then waited for once; copies to the device are left to the stream.
+A rank starts all copies to the host, then waits once. It does not wait for copies to the device.
 """
 
 from collections import deque
@@ -13,20 +13,20 @@ import numpy as np
 from refimpl.transport.device.repeated import Repeating
 from refimpl.transport.messages import MpiMessages
 
-TAG = 16  # no other message between two ranks bears it: what lies on the host is matched by itself
+TAG = 16  # no other message has this tag, so these are matched apart from those of host arrays
 
 
 class Staged(Repeating):
-    """Device arrays by way of the host; see ``protocol.Transport``. Local to make.
+    """Device arrays through the host; see ``protocol.Transport``. The constructor is local.
 
-    host: moves what is copied.  device: number of the GPU that this rank's arrays lie on.
+    host: moves the copies.  device: number of the GPU with this rank's arrays.
     """
 
     name = "staged"
 
     def __init__(self, host: MpiMessages, device: int, reason: str = ""):
         self.host, self.device, self.reason = host, cupy.cuda.Device(device), reason
-        self._kept: deque = deque()  # (event, pinned arrays that are copied from until it is done)
+        self._kept: deque = deque()  # (event, pinned arrays that are read until it is done)
 
     def start(self, sends, receives, what: str) -> "StagedPending":
         self.device.use()  # each thread has a device of its own
@@ -40,7 +40,7 @@ class Staged(Repeating):
         return StagedPending(self, [coming, self.host.start(leaving, [], what, tag=TAG)], arriving)
 
     def settle(self, unless=lambda: False):
-        """Return at once: waits for peers are the host's. Local."""
+        """Return at once, because this transport waits for peers on the host. Local."""
 
     def close(self):
         self._kept.clear()
@@ -53,7 +53,7 @@ class Staged(Repeating):
 
 
 class StagedPending:
-    """Messages under way, begun by ``Staged.start``. arriving: (device array, pinned array that fills it)."""
+    """Messages under way, started by ``Staged.start``. arriving: (device array, pinned array that fills it)."""
 
     def __init__(self, transport: Staged, messages, arriving):
         self.transport, self.messages, self.arriving = transport, messages, arriving
@@ -63,7 +63,7 @@ class StagedPending:
             pending.advance()
 
     def wait(self):
-        """Return when all has come and gone; what came is there for the current stream. Raises SilentPeer, Aborted."""
+        """Return when all is sent and received, for the current stream. Raises SilentPeer, Aborted."""
         for pending in self.messages:
             pending.wait()
         stream = cupy.cuda.get_current_stream()

@@ -1,11 +1,11 @@
-"""The job to which a process belongs as a rank: how it is watched, and how it ends. No Communicator is needed.
+"""The job to which a rank's process belongs: how it is watched, and how it ends. No Communicator is needed.
 
-    ending      ends all ranks at once, or together; loads MPI itself if asked to
+    ending      ends all ranks, at once or together; gives lessons MPI's communicator
     host        this host: how many ranks share its cores
     hosts       a file of hosts: which of them answer
     leftovers   removes what killed jobs left in shared memory
     uncaught    prints an error that a user's own program does not catch
-    supervisor  the process above each rank, which reports what the rank no longer can
+    supervisor  the parent process of each rank, which reports errors that the rank cannot report
 """
 
 from refimpl.transport.job.ending import all_ranks, end_job, leave

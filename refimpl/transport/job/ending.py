@@ -1,4 +1,4 @@
-"""The end of a job: of all its ranks at once, or together; and MPI itself, loaded if asked for."""
+"""End a job: all its ranks at once, or together. ``all_ranks`` loads MPI for lessons."""
 
 import atexit
 import os
@@ -14,14 +14,14 @@ ASK_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals by which someone asks a rank to end."""
 
 PARTING_SECONDS = 2.0
-"""Every rank has this time to print why it ends before the first of them ends all."""
+"""The seconds that every rank has to print its error before the first rank ends all."""
 
 FINALIZE_SECONDS = 7.0
-"""Ranks that have all printed their error have this time to finalize MPI."""
+"""The seconds that ranks have to finalize MPI after all have printed their error."""
 
 
 def end_job(status: int) -> int:
-    """End every rank of a job of several at once; in a job of one, or none, just return the status. Local."""
+    """End all ranks at once, if there are several. Otherwise only return the status. Local."""
     told("said")
     if MPI := _of_several():
         _be_deaf()
@@ -36,7 +36,7 @@ def end_job(status: int) -> int:
 def leave(status: int, error: BaseException) -> int:
     """Return the status when every rank has reported its error, or end all ranks. Collective over the living ranks.
 
-    After SilentPeer or Aborted, messages are still under way, and MPI cannot end. Then the job is ended in any case.
+    After SilentPeer or Aborted it ends all ranks: messages are still under way, so MPI cannot be finalized.
     """
     if isinstance(error, CutOff):  # the other side may go on: after a status that is not 0 the launcher would end it
         told("lost")
@@ -48,7 +48,7 @@ def leave(status: int, error: BaseException) -> int:
         told("said")
         try:
             together = AbortMessages(MPI.COMM_WORLD).part(PARTING_SECONDS)
-        except MPI.Exception:  # a rank has died, without which the others had gone on
+        except MPI.Exception:  # a rank has died, and the others had continued without it
             together = False
         if isinstance(error, (SilentPeer, Aborted)) or not together:
             return end_job(status)
@@ -57,7 +57,7 @@ def leave(status: int, error: BaseException) -> int:
 
 
 def tell_end():
-    """Let this rank tell the others when its program ends: one that then still needs it must not wait. Local."""
+    """Let this rank tell the others when its program ends, so that none of them waits for it then. Local."""
     atexit.unregister(_ended)
     atexit.register(_ended, os.getpid())
 
@@ -71,7 +71,7 @@ def _ended(process):
 
 
 def _be_deaf():
-    """Ignore signals that ask this rank to end: it does already, and has said why."""
+    """Ignore signals that ask this rank to end: it is ending already, and has reported why."""
     if threading.current_thread() is threading.main_thread():
         for number in ASK_TO_END:
             signal.signal(number, signal.SIG_IGN)
@@ -85,7 +85,7 @@ def _of_several():
 
 
 def all_ranks():
-    """Return mpi4py's communicator of all ranks of the job: for lessons, which show MPI itself. Local."""
+    """Return mpi4py's communicator of all ranks of the job, for lessons that show MPI itself. Local."""
     from mpi4py import MPI
 
     return MPI.COMM_WORLD

@@ -1,4 +1,4 @@
-"""A file of hosts: which hosts it names, which of them answer, and how mpirun starts ranks there. Uses no MPI.
+"""A file of hosts: which hosts it lists, which of them answer, and how mpirun starts ranks on them. Uses no MPI.
 
     node1 slots=2     # a host, and how many ranks it runs; node1:2 means the same, node1 alone one rank
     node2:2
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 AGENTS = {"mpich": "HYDRA_LAUNCHER_EXEC", "openmpi": "PRTE_MCA_plm_ssh_agent"}
-"""The environment variable that tells each MPI what to run in place of ssh."""
+"""MPI -> the environment variable with the command that replaces ssh."""
 
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=5"
 ANSWER_SECONDS = 10.0
-"""Seconds that a host has to run ``true``; one that takes longer is treated as lost."""
+"""The seconds that a host has to run ``true``. A host that takes longer counts as lost."""
 
 
 class Host(NamedTuple):
@@ -28,7 +28,7 @@ class Host(NamedTuple):
 
 
 def read_hosts(path) -> list[Host]:
-    """Return the hosts of a file, in its order. Local. Raises ValueError naming a wrong line, OSError for no file."""
+    """Return the hosts of a file, in its order. Local. Raises ValueError for a wrong line, OSError if unreadable."""
     hosts = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
         text = line.partition("#")[0].strip()
@@ -45,7 +45,7 @@ def read_hosts(path) -> list[Host]:
 
 
 def answering(hosts: list[Host], flavour: str) -> list[Host]:
-    """Return the hosts on which a command can be run now, asked by the program that mpirun itself uses. Local.
+    """Return the hosts on which a command runs now. They are asked with the program that mpirun uses. Local.
 
     flavour: mpich or openmpi, as ``launch.Runtime`` says.
     """
@@ -63,7 +63,7 @@ def answering(hosts: list[Host], flavour: str) -> list[Host]:
 
 
 def placed(hosts: list[Host], ranks: int) -> list[Host]:
-    """Return where ``ranks`` ranks run if each host in turn takes as many as it runs. Local."""
+    """Return the hosts of ``ranks`` ranks, if each host in turn takes as many as it can. Local."""
     places, left = [], ranks
     for name, most in hosts:
         if left:
@@ -73,5 +73,5 @@ def placed(hosts: list[Host], ranks: int) -> list[Host]:
 
 
 def host_options(hosts: list[Host], flavour: str) -> list[str]:
-    """Return the options with which mpirun starts its ranks on these hosts, in their order. Local."""
+    """Return mpirun's options to start ranks on these hosts, in their order. Local."""
     return ["-hosts" if flavour == "mpich" else "--host", ",".join(f"{host.name}:{host.ranks}" for host in hosts)]

@@ -1,13 +1,12 @@
-"""A rank's supervisor: the process that the launcher starts. The rank is its child; when that cannot speak, it does.
+"""A rank's supervisor: the process that the launcher starts. The rank is its child.
 
     launcher ──▶ supervisor: waits, hands signals on ──▶ rank: MPI, the training
                       ▲                                    │
                       └──── "waiting …", "said" (pipe) ────┘
 
-A rank that ends without a word (os._exit, a signal, out of memory) is named, with the cause, before the launcher sees
-an end and kills the others. A rank that MPI does not let out of MPI_Init or MPI_Finalize, where no Python runs, is
-ended after the time-out. Each of the three ends with the one before it, so that none is left behind. Linux only:
-elsewhere a rank is on its own.
+If a rank ends without a message (os._exit, a signal, out of memory), its supervisor names it and the cause, before the
+launcher notices and kills the others. If MPI_Init or MPI_Finalize does not return within the time-out, the supervisor
+kills the rank. If the launcher ends, so do supervisor and rank. Only on Linux: on other systems there is no supervisor.
 """
 
 import ctypes
@@ -25,30 +24,31 @@ from refimpl.transport.job import host
 from refimpl.transport.job.host import JOB_VARIABLES
 
 TIMEOUT_SECONDS = 300.0
-"""The default time that a rank waits for others without any progress."""
+"""The default seconds that a rank waits for others without any progress."""
 
 LAUNCHER_SECONDS = 5.0
-"""That a launcher may take to end after a rank's supervisor has spoken: Open MPI's has been seen to stay for ever where
-several ranks are killed at once."""
+"""The seconds that a launcher may take to end after a supervisor's message. Open MPI's may never end if several ranks
+are killed at once."""
 
 ALARM, SILENCE = 1.06, 1.25
-"""Of the time without a sign of life after which a rank is ended: when its alarm ends it, when it counts as dead."""
+"""Multiples of the time without a sign of life after which a supervisor ends its rank: after the first the rank's alarm
+ends it, after the second it counts as dead."""
 
 START_SECONDS = 60.0
-"""That a rank may be silent longer, before it counts as dead: it may have to load and compile much at the start."""
+"""The seconds that are added to the second: at the start a rank may have to load and compile much."""
 
 PR_SET_PDEATHSIG = 1
 HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP,
              signal.SIGCONT)
 
-_pipe: int | None = None  # of a rank, to its supervisor
-_process = 0  # the rank's: a fork's child has no supervisor
+_pipe: int | None = None  # from a rank to its supervisor
+_process = 0  # the rank's number: a child of a fork has no supervisor
 
 
 def supervised(work) -> int:
-    """Return work(), a status, done by this process as a rank under a supervisor. Local.
+    """Return the status of work(), done by a rank under a supervisor. Local.
 
-    In a process that no launcher of MPI's has started, or on a system that cannot: just work().
+    In a process that MPI's launcher has not started, or on a system other than Linux, it only calls work().
     """
     global _pipe, _process
     rank = next((os.environ[name] for name in JOB_VARIABLES if name in os.environ), None)
@@ -65,12 +65,12 @@ def supervised(work) -> int:
         os.close(_pipe)
         try:
             os._exit(_Supervisor(rank, child, hear).run())
-        finally:  # nothing of this process goes on as the rank's program
+        finally:  # the supervisor must not return into the rank's program
             os._exit(1)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.close(hear)
     end_with(supervisor)
-    os.setpgid(0, 0)  # what a launcher sends to the group comes once, from the supervisor
+    os.setpgid(0, 0)  # a launcher's signal to the group reaches the rank once, through the supervisor
     _process = os.getpid()
     try:
         return work()
@@ -79,47 +79,47 @@ def supervised(work) -> int:
 
 
 def told(message: str):
-    """Tell this rank's supervisor, if it has one. Local.
+    """Send a message to this rank's supervisor, if it has one. Local.
 
-    "said": this rank has had its own last word.  "left", "lost": so it has, and others may still be there, to be ended
-    or to go on.
+    "said": this rank has reported its error.  "left": so it has, and others may still be there, to be ended.
+    "lost": so it has, and others may continue.
     """
     if _pipe is not None and os.getpid() == _process:
         with suppress(OSError):
-            os.kill(os.getppid(), signal.SIGCONT)  # someone may have stopped it: the launcher would wait for ever
+            os.kill(os.getppid(), signal.SIGCONT)  # if it was stopped, the launcher would wait for ever
             os.write(_pipe, f"{message}\n".encode())
 
 
 def waiting(seconds: float, what: str):
-    """Have the supervisor end this rank unless ``arrived`` is called within ``seconds``. what: named then. Local."""
+    """Let the supervisor end this rank, unless it calls ``arrived`` within ``seconds``. what: for the error. Local."""
     told(f"waiting {seconds} {what}")
 
 
 def arrived():
-    """Tell the supervisor that what this rank was ``waiting`` for has come. Local."""
+    """Tell the supervisor that this rank is no longer ``waiting``. Local."""
     told("arrived")
 
 
 def alive(seconds: float):
-    """Have the supervisor end this rank unless it hears from it again within ``seconds``. Local.
+    """Let the supervisor end this rank, unless it gets another message within ``seconds``. Local.
 
-    Where it is stopped itself, with this rank, an alarm ends the rank as soon as it goes on: after some message to
-    ranks that have given it up, MPI would end these.
+    If supervisor and rank are both stopped, an alarm ends the rank as soon as it continues. The others may treat it as
+    dead by then, and MPI would end them after a message from it.
     """
     told(f"alive {seconds:g}")
     signal.setitimer(signal.ITIMER_REAL, ALARM * seconds)
 
 
 def outlived():
-    """Tell the supervisor that the others go on without this rank, so that its death does not end the job. Local."""
+    """Tell the supervisor that the others continue without this rank, so that its death does not end the job. Local."""
     told("outlived")
 
 
 def watch_heartbeats(seconds: float):
-    """Let Open MPI report a rank that is no longer ``alive`` and that no process can end. Local; before MPI is loaded.
+    """Let Open MPI report a silent rank that no supervisor can end. To be called before MPI is loaded. Local.
 
-    A rank sends heartbeats whenever it calls MPI. (A thread of MPI's own could send them, but has crashed in MPI_Init.)
-    One rank misses them, and must tell all others: Open MPI's daemons, to which it is left otherwise, have not done so.
+    A rank sends heartbeats whenever it calls MPI. (A thread of Open MPI could send them, but it has crashed in
+    MPI_Init.) The rank that misses them tells all others, because Open MPI's daemons have failed to do so.
     """
     silence = SILENCE * seconds + START_SECONDS
     for name, value in {"detector": "true", "detector_timeout": silence, "detector_period": silence / 8,
@@ -128,14 +128,14 @@ def watch_heartbeats(seconds: float):
 
 
 def silence_allowed() -> float:
-    """Return the seconds without a heartbeat after which Open MPI takes a rank for dead; 0: there are none. Local."""
+    """Return the seconds without a heartbeat after which Open MPI counts a rank as dead; 0: no heartbeats. Local."""
     return float(os.environ.get("OMPI_MCA_mpi_ft_detector_timeout", 0))
 
 
 def end_with(parent: int):
-    """Let the kernel kill this process when its parent ends for any reason. parent: its number as seen here. Local.
+    """Let the kernel kill this process when its parent ends for any reason. parent: the parent's number. Local.
 
-    Raises OSError where the kernel is not Linux.
+    Raises OSError if the system is not Linux.
     """
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL)):
         raise OSError(ctypes.get_errno(), "cannot be told of the parent's end: it needs Linux")
@@ -144,17 +144,17 @@ def end_with(parent: int):
 
 
 class _Supervisor:
-    """What the supervisor knows of its rank."""
+    """The supervisor of one rank."""
 
     def __init__(self, rank: str, child: int, hear: int):
         self.rank, self.child, self.hear = rank, child, hear
-        self.said = self.spoke = False  # by the rank, by this process
+        self.said = self.spoke = False  # whether the error was reported: at all, by this process
         self.left = False  # whether the rank was among the last ones, and others may still be there
-        self.outlived = False  # whether the other ranks go on without this one
-        self.deadline, self.words = None, ""  # when the rank is ended, and what is said then
+        self.outlived = False  # whether the other ranks continue without this one
+        self.deadline, self.words = None, ""  # when the rank is ended, and the message then
 
     def run(self) -> int:
-        """Wait until the rank has ended; return the status to end with."""
+        """Wait until the rank has ended; return the exit status for this process."""
         ended = os.pidfd_open(self.child)
         for number in HANDED_ON:
             signal.signal(number, partial(self._hand_on, ended))
@@ -174,11 +174,11 @@ class _Supervisor:
 
     @staticmethod
     def _hand_on(rank, number, _):
-        with suppress(ProcessLookupError):  # the descriptor, not a number that another process may bear by now
+        with suppress(ProcessLookupError):  # a descriptor, because another process may have the number by now
             signal.pidfd_send_signal(rank, number)
 
     def _listen(self) -> bool:
-        """Read what the rank tells; return whether there was anything: nothing comes once it has ended."""
+        """Read the rank's messages; return False if it has closed the pipe, by its end."""
         text = os.read(self.hear, 4096).decode()
         for line in text.splitlines():
             word, _, rest = line.partition(" ")
@@ -201,11 +201,11 @@ class _Supervisor:
         return bool(text)
 
     def _last_word(self) -> int:
-        """Name a rank that has ended without a word; return its status, or end by the signal that has ended it."""
+        """Name a rank that has ended without a message; return its status, or end by the signal that ended it."""
         while select.select([self.hear], [], [], 0)[0] and self._listen():
             pass
         for number in HANDED_ON:
-            signal.signal(number, signal.SIG_IGN)  # it ends already
+            signal.signal(number, signal.SIG_IGN)  # this process is ending already
         _, status = os.waitpid(self.child, 0)
         code = os.waitstatus_to_exitcode(status)
         if not self.said or code < 0 and not self.spoke:
@@ -215,12 +215,12 @@ class _Supervisor:
                      + " (it came back after the others had given it up)" * (code == -signal.SIGALRM))
             self._speak(f"rank {self.rank}: {cause}")
             code = code or 1
-        ends_all = code != 0 and not self.spoke if self.outlived else self.spoke  # an error of its own, or any end
+        ends_all = code != 0 and not self.spoke if self.outlived else self.spoke  # outlived: only its own error
         if ends_all or self.left:
             _end_later(os.getppid())
-        if code < 0:  # by the same signal: some launchers look at nothing else
+        if code < 0:  # end by the same signal: some launchers look only at this
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            with suppress(OSError):  # SIGKILL has no other way
+            with suppress(OSError):  # SIGKILL has no handler to reset
                 signal.signal(-code, signal.SIG_DFL)
             os.kill(os.getpid(), -code)
         return abs(code)
@@ -232,14 +232,14 @@ class _Supervisor:
 
 
 def _end_later(launcher: int):
-    """Leave a process behind that ends the launcher if it has not ended after LAUNCHER_SECONDS. Local."""
+    """Start a process that ends the launcher if this has not ended after LAUNCHER_SECONDS. Local."""
     with suppress(OSError):
         watched = os.pidfd_open(launcher)
         if os.fork():
             return
         try:
             os.setsid()
-            os.closerange(0, watched)  # the launcher waits until no process holds its pipes any more
+            os.closerange(0, watched)  # the launcher waits until all processes have closed its pipes
             os.closerange(watched + 1, 256)
             for number, seconds in ((signal.SIGTERM, LAUNCHER_SECONDS), (signal.SIGKILL, 1.0)):
                 if not select.select([watched], [], [], seconds)[0]:

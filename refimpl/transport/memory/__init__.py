@@ -1,1 +1,1 @@
-"""Memory of a machine's ranks: what they share, how they wait for each other in it, and each other's private arrays."""
+"""Memory of a machine's ranks: shared memory, waits in it, and sums of arrays in the ranks' private memory."""

@@ -1,7 +1,7 @@
-"""Add up long private arrays of one machine's ranks in place, if the host lets ranks reach each other's memory.
+"""Add up long arrays of one machine's ranks in place, in the ranks' private memory, if the host allows it.
 
-Copying in and out through shared memory takes a wait for the others at each segment, and passes each line of memory
-from core to core; here ranks meet twice a call. Whether the host lets them is tried: containers and Yama may forbid it.
+A sum through shared memory must wait for the other ranks at each segment, and moves each line of memory from core to
+core. Here ranks meet only twice a call. A trial finds out whether the host allows it: containers and Yama may not.
 """
 
 import os
@@ -16,21 +16,21 @@ from refimpl.transport.exchange import ArrayExchange
 from refimpl.transport.memory.shared_memory import SharedWindow
 from refimpl.transport.waiting import keep_for_ever
 
-LONG = 8 << 20  # bytes of a vector from which on reading others is no slower than a pipeline at its quickest
-COPIES = 1 << 20  # bytes of a segment of all arrays together: about a core's cache; less, and system calls cost more
+LONG = 8 << 20  # bytes of a vector from which on this is not slower than the fastest pipeline through shared memory
+COPIES = 1 << 20  # bytes of a segment of all arrays: about a core's cache; with less, system calls cost too much
 SMALLEST_SEGMENT = 16 << 10
 _found: WeakKeyDictionary[ArrayExchange, bool] = WeakKeyDictionary()
 
 
 def ranks_reach_each_other(comm: ArrayExchange) -> bool:
-    """Return whether the ranks of each machine can read and write each other's memory. Collective; tried once."""
+    """Return whether the ranks of each machine can read and write each other's memory. One trial. Collective."""
     if comm not in _found:
         _found[comm] = _tried(comm)
     return _found[comm]
 
 
 def _tried(comm):
-    """Read a secret in every other rank's memory; only where all find theirs, in the right process, write it back."""
+    """Read a secret number in every other rank's memory. Only if all find the right one, write it back."""
     what = "the trial whether ranks reach each other's memory"
     secret = np.frombuffer(os.urandom(8), np.int64).copy()
     told = comm.gather_numbers([os.getpid(), secret.ctypes.data, secret[0]], what)
@@ -45,10 +45,10 @@ def _tried(comm):
 
 
 class PeerMemory:
-    """This rank's share of a sum of private arrays (elements,), bound to memory. Local to make, collective to call.
+    """This rank's share of a sum of private arrays (elements,). The constructor is local, ``add_up`` is collective.
 
     inputs: the (rank, slot) whose arrays this rank adds up, in the order of ``sums``.  numbers: (rank, slot) -> the
-    array's place in the table of addresses that lies ``table`` bytes into the window.  sums, result, scratch: see
+    array's index in the table of addresses, which begins ``table`` bytes into the window.  sums, result, scratch: see
     ``sum_blocks``.
     """
 
@@ -56,7 +56,7 @@ class PeerMemory:
                  elements: int):
         me, pids = window.ranks[window.me], dict(zip(window.ranks, window.pids.tolist()))
         pids[me] = 0
-        later = window.ranks[window.me + 1:] + window.ranks[:window.me]  # not all at one rank first
+        later = window.ranks[window.me + 1:] + window.ranks[:window.me]  # not all from one rank
         terms = np.array([(numbers[key], pids[key[0]]) for key in inputs], np.int64).reshape(-1, 2)
         targets = np.array([(numbers[rank, 0], pids[rank]) for rank in later], np.int64).reshape(-1, 2)
         segment = max(SMALLEST_SEGMENT, COPIES // max(1, len(terms))) // LINE * LINE
@@ -68,9 +68,9 @@ class PeerMemory:
         self.window, self._copies, self._known = window, copies, None
 
     def add_up(self, arrays, addresses) -> bool:
-        """Sum into arrays[0] of each rank; or do nothing and return False, on all, where some array cannot be reached.
+        """Sum into arrays[0] of each rank. If any array cannot be reached, do nothing and return False on all ranks.
 
-        addresses: the arrays'; the same object for the same arrays. Raises SilentPeer where a rank is gone.
+        addresses: of the arrays; the same object for the same arrays. Raises SilentPeer if a rank has ended.
         """
         if addresses is not self._known:
             self._own[:, 1] = addresses if all(map(attachable, arrays)) else 0
@@ -78,9 +78,9 @@ class PeerMemory:
         try:
             end = self.window.do(where_they_lie, *self._arguments)
             if end == LOST:
-                self.window.fail(f"rank {self.window.ranks[self.window.me]} lost sight of another rank's memory")
+                self.window.fail(f"rank {self.window.ranks[self.window.me]} can no longer reach another rank's memory")
         except BaseException:
-            keep_for_ever(list(arrays))  # others may still read them, and write to them
+            keep_for_ever(list(arrays))  # others may still read and write them
             raise
         self.window.flag += 1 if end == UNATTACHABLE else EVENTS
         return end != UNATTACHABLE

@@ -1,7 +1,7 @@
-"""Memory that the ranks of one machine share, and how they wait for each other in it without ever hanging.
+"""Memory that the ranks of one machine share, and waits in it that never hang.
 
-A file in memory that each rank of the machine maps; it has no name any more once all have, so nothing is left of it
-when the last of them has let go of it, however that ends.
+It is a file in memory, which each rank of the machine maps. Then its name is removed. So the file disappears when the
+last rank ends, in whatever way.
 """
 
 import mmap
@@ -20,8 +20,8 @@ from refimpl.transport.job.host import core_numbers
 from refimpl.transport.job.leftovers import MEMORY_FILES, OURS
 from refimpl.transport.waiting import Waiter
 
-LOOK_AFTER = 50_000_000  # nanoseconds of waiting after which Python sees to signals and to the others' health
-SPINS = 2000  # looks at a flag before the core is offered to others, where each rank has a core
+LOOK_AFTER = 50_000_000  # nanoseconds of waiting after which Python checks for signals and for ranks that have ended
+SPINS = 2000  # looks at a flag before a rank offers its core to others, if each rank has a core
 SPINS_CROWDED = 20
 
 
@@ -31,10 +31,10 @@ def aligned(nbytes: int) -> int:
 
 
 class SharedWindow:
-    """``nbytes`` at ``address`` that a machine's ranks see, before them a flag for each. Local to make, see ``open``.
+    """``nbytes`` at ``address`` that a machine's ranks share, after a flag of each rank. The constructor is local.
 
-    memory: (len(ranks) * LINE + nbytes,) uint8, zeros; an array of it keeps it mapped.  ranks: of the machine.  pids:
-    of their processes.  waiter: how this rank waits.  what: named in errors.
+    memory: (len(ranks) * LINE + nbytes,) uint8, zeros; views of it keep it mapped.  ranks: of the machine.  pids: the
+    numbers of their processes.  waiter: how this rank waits.  what: named in errors.
     """
 
     def __init__(self, memory, ranks: tuple[int, ...], pids, waiter: Waiter, what: str):
@@ -51,7 +51,7 @@ class SharedWindow:
     def open(cls, comm: ArrayExchange, nbytes: int, what: str) -> "SharedWindow":
         """Return ``nbytes`` of zeros that the ranks of this rank's machine share. Collective over all ranks.
 
-        nbytes: the same on all ranks of a machine.  what: named in errors.  Raises CollectiveError on all ranks where a
+        nbytes: the same on all ranks of a machine.  what: named in errors.  Raises CollectiveError on all ranks if a
         machine has too little shared memory.
         """
         size, leader, made = len(comm.machine) * LINE + nbytes, comm.machine[0], []
@@ -67,14 +67,14 @@ class SharedWindow:
         return cls(memory, comm.machine, pids, comm.waiter, what)
 
     def array(self, offset: int, elements: int, dtype) -> np.ndarray:
-        """Return the (elements,) array ``offset`` bytes into the window. Local."""
+        """Return the (elements,) array that begins ``offset`` bytes into the window. Local."""
         first = self.header + offset
         return self.memory[first:first + elements * np.dtype(dtype).itemsize].view(dtype)
 
     def do(self, steps, *arguments) -> int:
-        """Run a function of ``kernels.shared_sum`` to its end; return DONE, or another end's negative number.
+        """Run a function of ``kernels.shared_sum`` to its end; return DONE, or the negative number of another end.
 
-        Collective over the machine. Raises SilentPeer, naming the rank, if one has ended or does not come in time.
+        Collective over the machine. Raises SilentPeer, with the rank, if one has ended or does not come in time.
         """
         step = steps(0, self.flags, self.me, self.count, self.flag, self.spins, LOOK_AFTER, *arguments)
         return step if step < 0 else self._persist(steps, step, arguments)
@@ -85,15 +85,16 @@ class SharedWindow:
         self.do(reach, waits)
 
     def fail(self, what: str):
-        """Raise SilentPeer: of the rank that has ended or, where all live on for a second, with these words. Local."""
-        end = time.monotonic() + 1  # a process gives its memory back before it is known to have ended
+        """Raise SilentPeer for the rank that has ended; if none ends within a second, with the message ``what``. Local.
+        """
+        end = time.monotonic() + 1  # a process frees its memory before others can see that it has ended
         while time.monotonic() < end:
             self._check_peers(end)
             time.sleep(0.01)
         raise SilentPeer(what)
 
     def _persist(self, steps, step, arguments):
-        """Go on from ``step``, where the others were waited for in vain for LOOK_AFTER."""
+        """Continue from ``step``, at which this rank has waited LOOK_AFTER for others."""
         before, since = step, time.monotonic()
         while step >= 0:
             self._check_peers(since)
@@ -112,7 +113,7 @@ class SharedWindow:
             raise PeerDied(f"rank {', '.join(map(str, ended))} died: its process on this machine has ended")
 
     def _check_peers(self, since):
-        """Raise if this rank waits in vain: after an abort message, a death, or the time-out after ``since``."""
+        """Raise an error after an abort message, a death, or the time-out. since: when the wait began."""
         self.check_alive()
         if time.monotonic() > since + self.waiter.timeout:
             reached = self.memory[:self.header].view(np.int64)[::LINE // 8].copy()
@@ -121,9 +122,9 @@ class SharedWindow:
 
 
 def _make_file(nbytes) -> tuple[int, str]:
-    """Make a file of zeros in memory and keep it open, or it would be a leftover (leftovers.py): descriptor, path.
+    """Make a file of zeros in memory; return its descriptor, open so that it is no leftover (leftovers.py), and path.
 
-    ValueError if there is too little memory: writing to it would kill the ranks.
+    Raises ValueError if there is too little memory, because writing to the file would kill the ranks.
     """
     folder = MEMORY_FILES if MEMORY_FILES.is_dir() else Path(tempfile.gettempdir())
     status = os.statvfs(folder)
@@ -137,7 +138,7 @@ def _make_file(nbytes) -> tuple[int, str]:
 
 
 def _map_file(path, nbytes):
-    """Return the file's bytes as an array that others who map it write to, too."""
+    """Return the file's bytes as an array. All processes that map it share its contents."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         return np.frombuffer(mmap.mmap(descriptor, nbytes), np.uint8)
@@ -146,12 +147,12 @@ def _map_file(path, nbytes):
 
 
 def _alive(pid):
-    """Return False if the process has ended, even where its parent has not asked for its status yet."""
+    """Return False if the process has ended, even if its parent has not asked for its status yet."""
     try:
         os.kill(pid, 0)
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except ProcessLookupError:
         return False
-    except (OSError, IndexError):  # not ours to signal, or no /proc: alive as far as we know
+    except (OSError, IndexError):  # another user's process, or no /proc: assume that it is alive
         return True
     return state not in "ZX"
