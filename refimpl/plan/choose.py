@@ -84,8 +84,8 @@ class Chosen:
     totals: dict[str, float]
     network: Network
     steps: tuple[int, ...]
-    busiest: float = 1.0
-    predictor: Predictor | None = field(default=None, compare=False, repr=False)
+    busiest: float
+    predictor: Predictor = field(compare=False, repr=False)
     layers: tuple[Layer, ...] = ()
     batch: int = 0
 

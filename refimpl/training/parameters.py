@@ -24,7 +24,7 @@ class Parameters:
     """
 
     def __init__(self, variables, plan: Plan, comm: Communicator, seed: int, optimizer: str, xp=np,
-                 shared: bool = True):
+                 shared: bool = False):
         self.plan, self.comm, self.xp, self.variables, self.exchanges = plan, comm, xp, list(variables), []
         by_name = {v.name: v for v in self.variables}
         for bucket in buckets_of(plan):

@@ -12,6 +12,7 @@ from refimpl.transport import CollectiveError, Communicator, SilentPeer, waiting
 from refimpl.transport.memory import peer_memory
 from refimpl.transport.memory.shared_memory import SharedWindow, _alive
 
+
 def test_memory_that_is_lost_is_told_from_a_rank_that_died():
     window = SharedWindow.open(Communicator.alone(), 64, "a test")
     with pytest.raises(SilentPeer, match="lost sight"):
@@ -23,6 +24,12 @@ def test_memory_that_is_lost_is_told_from_a_rank_that_died():
     with pytest.raises(SilentPeer, match="rank 0 died"):
         window.fail("lost sight")
     os.waitpid(child, 0)
+
+
+def test_a_sum_that_waited_in_vain_goes_on_at_its_step():
+    ends, begun = iter([0, 0, 2, -1]), []
+    window = SharedWindow.open(Communicator.alone(), 64, "a test")
+    assert window.do(lambda step, *_: begun.append(step) or next(ends)) == -1 and begun == [0, 0, 0, 2]
 
 
 @pytest.fixture

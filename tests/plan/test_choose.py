@@ -122,6 +122,7 @@ def test_no_architecture_is_predicted_to_be_faster_than_auto_nor_any_single_chan
 def test_one_rank_has_nothing_to_choose():
     chosen = choose_plan([TABLE, WEIGHT], spread(1, 0.5), network(1), 1)
     assert names(chosen) == {"table": "server", "weight": "allreduce"}
+    assert "  1 dense (0.24 MB): allreduce" in describe(chosen).splitlines()
 
 
 def test_a_named_architecture_is_forecast_not_chosen():

@@ -155,7 +155,7 @@ def opened(net, comm, microbatches: int, optimizer: str) -> Parameters:
     """Return the parameters of a network on a 1 x K mesh, with all that a step makes. Collective."""
     plan = make_plan(net.variables, "allreduce", comm.size, microbatches, allreduce=ALLREDUCE)
     plan = with_mesh(plan, net.variables, f"1x{comm.size}")
-    parameters = Parameters.open(net.variables, plan, comm, 0, optimizer, shared=False)
+    parameters = Parameters.open(net.variables, plan, comm, 0, optimizer)
     own = leaves_of(comm.rank, comm.size, microbatches)
     for exchange in parameters.exchanges:
         cut = isinstance(plan.strategies[exchange.variables[0].name], Columns)  # of all: the group is all ranks
