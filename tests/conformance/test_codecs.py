@@ -139,7 +139,7 @@ class WholeMean(Own):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 8])
 @pytest.mark.parametrize("make", [Reference, Backwards, Wide, Own], ids=lambda make: make.__name__)
-@pytest.mark.thorough("1-", "2-", "5-", "8-", "-1", "-2", "-5", "-8")
+@pytest.mark.thorough("-1", "-5")
 def test_nobody_is_accused_who_is_right(make, ranks):
     verdicts = run_local(make, ranks, cases_for(ranks, "codec")).verdicts
     assert [v.why for v in verdicts if v.status == "failed"] == []

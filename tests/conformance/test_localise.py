@@ -60,7 +60,7 @@ def test_a_rank():
 def test_a_deviation_in_some_cases_alone():
     """The rate is twice as large, but with one optimizer only: other cases contradict the plain words."""
     faster = planted(rate=lambda self, right, task, updates: right(task, updates) * (1 + (task.optimizer == "adam")))
-    found = said(faster, kinds=("update",))
+    found = said(faster, names=["update/sgd", "update/adam", "update/adagrad", "update/starts"])
     assert [words for _, words, _ in found] == ["the learning rate is twice as large, with adam alone"]
 
 
@@ -85,12 +85,13 @@ def test_two_bugs_are_two_sentences():
     """Rank 0 is not in sums of dense gradients; the last row of each rank's is lost."""
     two_bugs = planted(mean=lambda self, right, arrays, divisor=None: right(arrays[1:], divisor or len(arrays)),
                        leaf=lambda self, right, ids, rows: right(ids[:-1], rows[:-1]))
-    codes = {code for code, *_ in said(two_bugs, kinds=("dense", "rows"), ranks=2)}
+    codes = {code for code, *_ in said(two_bugs, names=["dense/provenance", "dense/tails", "rows/exact", "rows/steps"], ranks=2)}
     assert codes == {"rank-miscounted", "row-lost"}
 
 
 def test_what_nothing_explains_says_on_what_it_depends():
     """One cause that shows in updates, windows and after resuming is one sentence."""
-    (code, words, _), = said(planted(apply_one=_cubed_adam), kinds=("update", "accumulate", "resume"), ranks=2)
+    (code, words, _), = said(planted(apply_one=_cubed_adam), ranks=2, names=[
+        "update/sgd", "update/adam", "accumulate/sgd", "accumulate/adam", "resume/adam"])
     assert code == "unexplained=update,optimizer=adam" and ", with adam alone" in words
     assert words.startswith("update, accumulate and resume: ")
