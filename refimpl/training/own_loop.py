@@ -18,7 +18,7 @@ from kernels.update import OPTIMIZERS, update_rows
 from refimpl.training.agreement import agree_on
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
-from refimpl.training.run.whole import key_of_array, sha256_of
+from refimpl.training.run.whole import gather_named, key_of_array, sha256_of
 from refimpl.training.step.update import move_statistics
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -104,6 +104,7 @@ class OwnLoop:
             whole = {key_of_array(*array): base.parameters.collect(*array, True, "checkpoint")
                      for array in self._arrays()}
             base.comm.settle()
+            whole |= gather_named(base.comm, base.residuals, everywhere=True) | base.common()
             return {"values": {key: self._kept(to_numpy(value).copy()) for key, value in whole.items()},
                     "optimizers": self._states(), "updates": self.updates,
                     "epochs": [epochs for *_, epochs in self.data.values()]}
@@ -121,6 +122,7 @@ class OwnLoop:
                                  "its epochs": list(map(int, state["epochs"]))})
             for key, array in keys.items():
                 base.parameters.place(*array, arrays[key])
+            base.restore_left_out(arrays)
             self._load_states(state["optimizers"])
             self.updates, self.begun = int(state["updates"]), list(map(int, state["epochs"]))
             for entry in self.data.values():
@@ -131,14 +133,16 @@ class OwnLoop:
     def _checked(self, state, keys) -> dict:
         """Return the arrays of a state, key -> array. Raises ValueError for the state of another training. Local."""
         parts, found = {"values", "optimizers", "updates", "epochs"}, ""
-        if not isinstance(state, dict) or not parts <= state.keys() or state["values"].keys() != keys.keys():
+        by_name = {v.name: tuple(v.shape) for v in self.model.variables}
+        shapes = {key: by_name[name] for key, (name, _) in keys.items()}
+        shapes |= {key: tuple(shape) for key, (_, shape) in self.base.left_out().items()}
+        if not isinstance(state, dict) or not parts <= state.keys() or state["values"].keys() != shapes.keys():
             found = "its names differ"
         else:
-            arrays, shapes = {}, {v.name: v.shape for v in self.model.variables}
-            for key, (name, _) in keys.items():
-                arrays[key] = np.asarray(state["values"][key])
-                if arrays[key].shape != tuple(shapes[name]):
-                    found = f"{key} has shape {arrays[key].shape}, and here {tuple(shapes[name])}"
+            arrays = {key: np.asarray(array) for key, array in state["values"].items()}
+            for key, array in arrays.items():
+                if array.shape != shapes[key]:
+                    found = f"{key} has shape {array.shape}, and here {shapes[key]}"
         if found:
             raise ValueError(f"this is no state_dict of a Trainer of this model and these optimizers ({found}): give a "
                              "model's own values to the model before the Trainer is made")

@@ -104,8 +104,7 @@ class Trainer:
         """
         for key, (variable, slot) in kinds_of(self.parameters, OPTIMIZERS[self.options.optimizer].state).items():
             self.parameters.place(variable.name, slot, arrays[key])
-        for key, array in (self.residuals() | self._sketches()).items():
-            array[...] = arrays[key][...]
+        self.restore_left_out(arrays)
         if SCALE in self.common():
             self.mixed.loss_scale.scale, self.mixed.loss_scale.good = map(float, arrays[SCALE][...])
         self.found_in_flight = {key: arrays[key][...] for key in arrays if key.startswith(f"{FLIGHT}/")}
@@ -115,6 +114,18 @@ class Trainer:
             state |= {key.removeprefix(prefix): self.xp.array(arrays[key][...]) for key in arrays
                       if key.startswith(prefix)}
         self.step = step
+
+    def restore_left_out(self, arrays):
+        """Take this rank's residuals and sketches of codecs from the state of all ranks, key -> array. Local."""
+        for key, array in (self.residuals() | self._sketches()).items():
+            array[...] = arrays[key][...]
+
+    def left_out(self) -> dict:
+        """Return key -> (dtype, shape) of all ranks' residuals, and of what ``common`` returns. Local."""
+        coded = {v: self.plan.strategies[v.name].coding for v in self.model.variables}
+        return {key_of_residual(v.name, m): (v.dtype, codec.shape_kept(v.shape)) for v, codec in coded.items()
+                if codec.feedback for m in range(self.data.microbatches)} | {
+            key: (array.dtype, array.shape) for key, array in self.common().items()}
 
     def residuals(self) -> dict:
         """Return key -> array of the residuals of codecs on this rank, for a checkpoint. Local."""

@@ -126,24 +126,26 @@ def test_our_own_optimizers_give_the_bits_of_train(optimizer, clip):
                                                       "state_sha256": result.state_sha256}
 
 
-def made():
-    module = module_of("recommender")
+def made(dtype=torch.float64):
+    module = module_of("recommender", dtype)
     dense = [p for name, p in module.named_parameters() if name not in TABLES]
     tables = [module.items.weight, module.tags.weight]
     return module, [torch.optim.AdamW(dense, lr=0.05), torch.optim.SparseAdam(tables)]
 
 
-def test_going_on_from_a_state_dict(tmp_path):
+@pytest.mark.parametrize("codec", ["none", "onebit", "powersgd:2"])
+def test_going_on_from_a_state_dict(codec, tmp_path):
     """Kept in a file, loaded into another training: it ends as one that was not interrupted."""
-    module, optimizers = made()
-    trainer = trainer_of(module, optimizers)
-    data = loader()
+    module, optimizers = made(torch.float32)
+    options = Options(codec={} if codec == "none" else {"dense": codec})
+    data = DataLoader(Items(dtype=torch.float32), 16, shuffle=True)
+    trainer = trainer_of(module, optimizers, options=options)
     loop(trainer, 3, data=data)  # an epoch
     assert trainer.is_main_process
     torch.save(trainer.state_dict(), tmp_path / "state.pt")
     loop(trainer, 3, data=data)
-    other, its = made()
-    again = trainer_of(other, its)
+    other, its = made(torch.float32)
+    again = trainer_of(other, its, options=options)
     again.load_state_dict(torch.load(tmp_path / "state.pt"))
     loop(again, 3, data=data)
     ours, theirs = trainer.state_dict(), again.state_dict()

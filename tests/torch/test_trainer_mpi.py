@@ -11,9 +11,12 @@ from refimpl.torch import Trainer
 from refimpl.transport import CollectiveError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
-TABLES = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad, "sparse-adam": torch.optim.SparseAdam}
+TABLES = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad, "sparse-adam": torch.optim.SparseAdam,
+          "encoded": torch.optim.SGD}
+ENCODED = {"codec": {"dense": "topk:0.1"}}
 WAYS = [("sgd", {"partitions": 5, "overlap": True}), ("adagrad", {"hot_rows": 7}), ("sparse-adam", {}),
-        ("adagrad", {"architecture": "allreduce"}), ("sgd", {"architecture": "allreduce", "sparse_as_dense": True})]
+        ("adagrad", {"architecture": "allreduce"}), ("sgd", {"architecture": "allreduce", "sparse_as_dense": True}),
+        ("encoded", ENCODED)]
 
 
 def answer(kind, comm, steps=5, **settings):
@@ -45,7 +48,7 @@ def answer(kind, comm, steps=5, **settings):
 @pytest.fixture(scope="module")
 def one_rank():
     """kind -> the answer of one rank."""
-    return {kind: answer(kind, MPI.COMM_SELF) for kind in TABLES}
+    return {kind: answer(kind, MPI.COMM_SELF, **ENCODED if kind == "encoded" else {}) for kind in TABLES}
 
 
 @pytest.mark.parametrize("kind, way", WAYS)

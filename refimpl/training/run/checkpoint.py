@@ -24,7 +24,7 @@ from refimpl.training.run.manifest import (
 )
 from refimpl.training.run.tensor_file import header_of, in_file_order, write_pieces
 from refimpl.training.run.whole import (
-    bytes_of_array, gather_carried, gather_named, key_of_array, key_of_residual, kinds_of, raw,
+    bytes_of_array, gather_carried, gather_named, key_of_array, kinds_of, raw,
 )
 from refimpl.training.schedule import lengthens
 
@@ -162,11 +162,7 @@ def _check_arrays(manifest, trainer):
     state, in_flight = (kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state),
                         trainer.plan.consistency != SYNCHRONOUS)
     wanted = {key: kinds[variable.name] for key, (variable, _) in state.items()}
-    for variable in trainer.model.variables:
-        if (codec := trainer.plan.strategies[variable.name].coding).feedback:
-            kind = kind_of(variable.dtype, codec.shape_kept(variable.shape))
-            wanted |= {key_of_residual(variable.name, v): kind for v in range(trainer.data.microbatches)}
-    wanted |= {key: kind_of(array.dtype, array.shape) for key, array in trainer.common().items()}
+    wanted |= {key: kind_of(*kind) for key, kind in trainer.left_out().items()}
     for key in sorted({*wanted, *manifest.holds}):
         is_carried = re.match("carry/([0-9]+)/", key)
         expected = is_carried and is_carried[1] in carried or in_flight and key.startswith(f"{FLIGHT}/")

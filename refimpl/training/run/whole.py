@@ -53,8 +53,8 @@ def gather_carried(comm: Communicator, carried: dict[int, dict]) -> dict:
                                        for v, state in carried.items() for name, array in state.items()})
 
 
-def gather_named(comm: Communicator, named) -> dict:
-    """Return on rank 0 the arrays that named() returns on all ranks, name -> array; {} elsewhere. Collective."""
+def gather_named(comm: Communicator, named, everywhere=False) -> dict:
+    """Return on rank 0, or on every rank, the arrays that named() returns on all ranks; {} elsewhere. Collective."""
     def pack():
         try:
             mine = {name: _in_one_piece(array) for name, array in named().items()}
@@ -64,14 +64,13 @@ def gather_named(comm: Communicator, named) -> dict:
 
     mine, packed = comm.together(pack)
     sizes = comm.share(np.array([packed.size], np.int64), "checkpoint")[:, 0]
-    if comm.rank:
-        comm.exchange([(0, packed, {"": packed.size})], [], "checkpoint", "control")
-        return {}
-    boxes = {r: np.empty(sizes[r], np.uint8) for r in range(1, comm.size)}
-    comm.exchange([], [(r, box, {"": box.size}) for r, box in boxes.items()], "checkpoint", "control")
+    takers, others = range(comm.size if everywhere else 1), [r for r in range(comm.size) if r != comm.rank]
+    boxes = {r: np.empty(sizes[r], np.uint8) for r in others if comm.rank in takers}
+    comm.exchange([(r, packed, {"": packed.size}) for r in others if r in takers],
+                  [(r, box, {"": box.size}) for r, box in boxes.items()], "checkpoint", "control")
     for box in boxes.values():
         mine |= load(box.tobytes())
-    return mine
+    return mine if comm.rank in takers else {}
 
 
 def sha256_of(arrays: dict, prefix: str) -> str:
