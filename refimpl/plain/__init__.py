@@ -17,8 +17,9 @@ collectives        a vector that every rank has
     tree_packing   trees that use all links of a machine together, whatever their rates
 
 updating           an optimizer changes values
-    optimizers     the formulas                   optimizers_elsewhere   those of other frameworks
-    clipping       clipping by the global norm    updates     updates with given sums; each decision is a method
+    sgd, optimizers                the formulas   optimizers_elsewhere   those of other frameworks
+    clipping       clipping by the global norm    layerwise   LARS and LAMB, for large batches
+    updates        updates with given sums; each decision is a method
 
 strategies         how a variable is kept and exchanged
     server         a parameter server, its rows spread over the ranks     dense_server   the same for dense variables
@@ -32,15 +33,16 @@ strategies         how a variable is kept and exchanged
 training           all ranks take each step together
     worker, hybrid a whole training
     checkpoint     a training resumes on any other number of ranks
-    layerwise      large batches: LARS and LAMB
+    large_batches  a training with LARS or LAMB
     mixed_precision                weights and activations of 16 bits, and a scale for the loss
     agreement      all ranks continue, or all stop with the same message; no rank waits for ever
-    survive        ranks die; the others continue without them and end with the same bits
+    backup, survive                ranks die; the others continue without them and end with the same bits
 
 model_parallel     fully connected layers cut over groups of ranks: data and model parallelism together
     groups         a step on ranks                mesh_layers, mesh   such a step, decision by decision
 
 encoding           fewer bytes. Each microbatch is encoded by itself, so any number of ranks gives the same bits
+    codec          what a codec is
     codecs         half the bits of each element            sparse_codecs  few elements
     level_codecs   a few bits for each element              power_sgd      a matrix as two thin ones
     residuals      error feedback: what the encoding left out is added to the next gradient
@@ -48,7 +50,7 @@ encoding           fewer bytes. Each microbatch is encoded by itself, so any num
 
 without_barriers   The bits depend on the order in which pulls and pushes arrive. An event log reproduces it.
     consistencies  when a pull is answered, and when pushes are applied       corrections    of stale gradients
-    owner          answers pulls, applies pushes, and writes the event log
+    stale, owner   answers pulls, corrects and applies pushes, and writes the event log
     async_worker   pulls from all owners, computes, pushes to all
     scripted_clock owners and workers on one rank, with scripted computing times
     replay         the same parameters from the event logs alone              async_server   owners and workers on ranks

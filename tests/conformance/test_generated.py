@@ -11,7 +11,7 @@ def site(file, method, number=0):
 
 
 def test_each_file_has_places_and_the_adapter_none():
-    assert {s.file for s in generated.sites()} == {"optimizers", "optimizers_elsewhere", "sums", "updates"}
+    assert {s.file for s in generated.sites()} == {"sgd", "optimizers", "optimizers_elsewhere", "sums", "updates"}
     assert len(set(generated.sites())) == len(generated.sites()) > 150
 
 

@@ -7,7 +7,7 @@ from kernels.random import key_of, uniform
 from models import Variable
 from refimpl.gradients import MessageTree
 from refimpl.gradients.codecs import codec_of
-from refimpl.plain.encoding.codecs import bytes_of
+from refimpl.plain.encoding.codec import bytes_of
 from refimpl.plain.encoding.level_codecs import QSGD, OneBit, TernGrad
 
 PLAIN = {"onebit": OneBit, "terngrad": TernGrad, "qsgd:1": lambda n: QSGD(n, 1), "qsgd:7": lambda n: QSGD(n, 7),

@@ -22,7 +22,7 @@ ABOUT_ONE = {  # files that are about one model, and are found by its name
     "refimpl/experiments/bench/gpu/budget.py",
     "refimpl/experiments/bench/peers/torch_cnn.py", "refimpl/experiments/bench/peers/torch_lm.py",
     "refimpl/experiments/bench/peers/torch_mesh.py", "refimpl/experiments/bench/peers/torch_vgg.py",
-    "refimpl/plain/training/checkpoint.py", "refimpl/plain/training/layerwise.py",
+    "refimpl/plain/training/checkpoint.py", "refimpl/plain/training/large_batches.py",
     "refimpl/plain/without_barriers/scripted_clock.py",
     "refimpl/experiments/bench/training/modules.py", "refimpl/experiments/bench/training/works.py",
     "refimpl/experiments/touched.py"}  # how many words a text brings, by the model of the lessons

@@ -7,7 +7,8 @@ import pytest
 
 from refimpl.plain.adding.tree import sum_on
 from refimpl.plain.encoding import codecs, level_codecs, power_sgd, residuals, sparse_codecs
-from refimpl.plain.encoding.codecs import Integers, Rounded, bytes_of
+from refimpl.plain.encoding.codec import bytes_of
+from refimpl.plain.encoding.codecs import Integers, Rounded
 from refimpl.plain.encoding.level_codecs import QSGD, OneBit, TernGrad
 from refimpl.plain.encoding.power_sgd import compressed, first_q, orthonormal
 from refimpl.plain.encoding.residuals import MomentumCorrection, Residuals, clipped, dgc_ratio

@@ -50,7 +50,7 @@ def test_every_rank_has_the_same_sum(comm, shown, module):
 @pytest.mark.ranks(3)
 @pytest.mark.thorough
 def test_layerwise(comm, shown):
-    hashes = [re.search("sha256 (.*)", line).group(1) for line in shown("training.layerwise") if line.startswith("rank 0: ")]
+    hashes = [re.search("sha256 (.*)", line).group(1) for line in shown("training.large_batches") if line.startswith("rank 0: ")]
     assert len(set(hashes)) == 2
     for name, digest in zip(("lars", "lamb"), hashes):
         recipe, chosen = recipe_of("lm", {"steps": 3, "optimizer": name})

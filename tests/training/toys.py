@@ -22,7 +22,8 @@ from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
 from models.protocol import unchanged
 from models.vgg import PRESETS as VGG_PRESETS, Vgg
 from refimpl.plain.training.hybrid import Hybrid
-from refimpl.plain.training.layerwise import LAYERWISE, LargeBatches
+from refimpl.plain.training.large_batches import LargeBatches
+from refimpl.plain.updating.layerwise import LAYERWISE
 from refimpl.training.options import Options
 from refimpl.training.run.whole import hashes, sha256_of
 from refimpl.training.trainer import Trainer

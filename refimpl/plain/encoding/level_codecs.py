@@ -16,7 +16,7 @@ are sent. The rank that adds decodes them first, and the sums in the tree are fl
 
 import numpy as np
 
-from refimpl.plain.encoding.codecs import Codec, show
+from refimpl.plain.encoding.codec import Codec, show
 
 
 class LevelCodec(Codec):
@@ -60,9 +60,8 @@ class OneBit(LevelCodec):
         v = gradient + residual
         parts = v[~(v >= 0)], v[v >= 0]  # NaN is in the first part, so the mean of this part is NaN, and is noticed
         # accumulate adds from left to right: the same bits on every processor
-        means = np.array([np.add.accumulate(part, dtype=np.float64)[-1] / part.size if part.size else 0
-                          for part in parts], np.float32)
-        return self.pack((v >= 0).astype(np.int64)), means
+        means = [np.add.accumulate(part, dtype=np.float64)[-1] / part.size if part.size else 0 for part in parts]
+        return self.pack((v >= 0).astype(np.int64)), np.array(means, np.float32)
 
     def values(self, levels, scales):
         """Look up the mean."""
@@ -93,8 +92,7 @@ class TernGrad(LevelCodec):
 
     def __init__(self, n, clip=2.5):
         super().__init__(n, 2)
-        self.clip = clip
-        self.feedback = clip is not None
+        self.clip, self.feedback = clip, clip is not None
 
     def encode(self, gradient, residual, drawn):
         """Return (levels, (m,)). Level 1 stands for m, level 0 for 0, and level 2 for -m."""

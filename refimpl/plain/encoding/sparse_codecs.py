@@ -13,7 +13,7 @@ messages are merged, the places of both are kept. So a sum over V microbatches h
 import numpy as np
 
 from refimpl.plain.adding.rows import Rows, merge_rows
-from refimpl.plain.encoding.codecs import Codec, show
+from refimpl.plain.encoding.codec import Codec, show
 
 
 class SparseCodec(Codec):

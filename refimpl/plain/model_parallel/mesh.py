@@ -43,9 +43,8 @@ class Mesh(MeshLayers):
 
     def one_round(self, j):
         """Take one or more microbatches of each member forwards and backwards through all layers."""
-        own, grads, kept, saved = self.turn(j), {}, {}, {}
-        for v in own:  # the layers below the cut: this rank's microbatches, all columns
-            kept[v] = self.through(self.below, self.task.microbatches[v - self.task.first][0], v)
+        own, grads, saved = self.turn(j), {}, {}  # below the cut: this rank's microbatches, all columns
+        kept = {v: self.through(self.below, self.task.microbatches[v - self.task.first][0], v) for v in own}
         rows = self.gather_rows({v: x for v, (x, _) in kept.items()})
         for layer in self.cut:  # the microbatches of all members, this member's columns
             done = {v: self.forward(layer, x, v) for v, x in rows.items()}

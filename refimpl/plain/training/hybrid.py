@@ -68,10 +68,8 @@ class Hybrid:
     def __init__(self, model, data, options, comm, architecture="hybrid"):
         self.variables, self.microbatches, self.steps_done = model.variables, data.microbatches, 0
         self.messages, (dense, sparse) = Messages(comm), ARCHITECTURES[architecture]
-        self.strategies = {}
-        for v in model.variables:
-            strategy = sparse if v.sparse else dense  # a class
-            self.strategies[v.name] = strategy(self.messages, v, options.seed, data.microbatches)
+        self.strategies = {v.name: (sparse if v.sparse else dense)(self.messages, v, options.seed, data.microbatches)
+                           for v in model.variables}
         self.worker = Worker(model, data, options.seed, self.strategies, self.messages.rank, self.messages.size)
         values = {name: strategy.values for name, strategy in self.strategies.items()}
         self.optimizer = Optimizer(model.variables, values, options)

@@ -95,10 +95,8 @@ class MixedTraining:
             nodes = form_nodes(first, found, np.add)
             vectors = np.array(list(nodes.values()), np.float32).reshape(len(nodes), -1)
             total = allreduce(self.messages, vectors, MICROBATCHES) / np.float32(self.loss_scale.scale)
-            at = 0
-            for w in self.masters:
-                w -= np.float32(rate) * total[at:at + w.size].reshape(w.shape)
-                at += w.size
+            for w, part in zip(self.masters, np.split(total, [self.masters[0].size])):
+                w -= np.float32(rate) * part.reshape(w.shape)
         self.loss_scale.learn(overflows)
         self.steps_done += 1
         return not overflows

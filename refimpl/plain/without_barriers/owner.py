@@ -9,12 +9,11 @@ N. The staleness of a row, or of a dense variable, is the number of its updates 
 
 The consistency says which n pushes an update applies. Their gradients are corrected and added up by a tree whose leaf i
 is push i. The optimizer gets the sum times N / n (see ``times``). With n = N this is the synchronous gradient, to the
-bit. The conformance suite replaces one method of this class for each known mistake.
+bit. ``stale`` corrects one gradient. The conformance suite replaces one method of this class for each known mistake.
 """
 
 import hashlib
 from collections import Counter
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,23 +21,10 @@ from refimpl.plain.adding.rows import merge_rows
 from refimpl.plain.adding.tree import add_up
 from refimpl.plain.without_barriers.consistencies import consistency
 from refimpl.plain.without_barriers.corrections import CORRECTIONS, check
+from refimpl.plain.without_barriers.stale import Push, Stale
 
 
-class Push(NamedTuple):
-    """What a worker pushes after step ``clock``. gradients: {name: array or RowGradient}.
-
-    version: the number of updates that the owner had done when the worker pulled.
-    pulled: name -> (places of the pulled rows in the owner's array, their values, how often each was updated by then).
-    """
-
-    worker: int
-    clock: int
-    version: int
-    gradients: dict
-    pulled: dict
-
-
-class Owner:
+class Owner(Stale):
     """Owner ``number`` of ``owners``. options: as ``hybrid.Options``, without clipping.
 
     clocks, version, seen: see ``consistencies``.  pulled: worker -> ``Push.pulled``, until the worker pushes.
@@ -110,33 +96,6 @@ class Owner:
     def times(self, pushes):
         """Return N / n. Each gradient is already divided by the examples of N workers, but only n are added up."""
         return len(self.clocks) / len(pushes)
-
-    def corrected(self, v, push):
-        """Return a push's gradient of v, corrected for staleness, with places in this owner's array as ids."""
-        g = push.gradients[v.name]
-        at, rows = (g.ids // self.owners, g.rows) if v.sparse else (..., g)
-        then, updates = self.old(v, push, at)
-        staleness = self.stale(v, push, at, updates)
-        self.staleness.update(staleness.ravel().tolist())
-        if not v.statistic:
-            rows = self.correct(v, at, rows, staleness.reshape(-1, 1) if v.sparse else staleness, then)
-        return type(g)(at, rows) if v.sparse else rows
-
-    def old(self, v, push, at):
-        """Return the (values, updates) that were pulled, for the rows or the dense variable that a push changes."""
-        pulled, then, updates = push.pulled[v.name]
-        if v.sparse and not np.isin(at, pulled).all():
-            raise ValueError(f"worker {push.worker} pushes rows of {v.name} that it has not pulled")
-        place = np.searchsorted(pulled, at) if v.sparse else ...
-        return then[place], updates[place]
-
-    def stale(self, v, push, at, updates):
-        """Return the staleness: the number of updates of each row, or dense variable, since the worker pulled it."""
-        return self.updates[v.name][at] - updates
-
-    def correct(self, v, at, g, staleness, then):
-        """Return the corrected gradient of values[at]."""
-        return self.correction(v.name, self.values[v.name], at, g, staleness, then)
 
 
 def sha256(variables, parts):

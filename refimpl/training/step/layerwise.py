@@ -1,4 +1,4 @@
-"""Equals plain/training/layerwise.py: LARS and LAMB, which move each variable in proportion to its norm over all ranks.
+"""Equals plain/updating/layerwise.py: LARS and LAMB, which move each variable in proportion to its norm over all ranks.
 
     lars   momentum with the gradient times  trust ‖w‖ / (‖g‖ + decay ‖w‖)
     lamb   adam's direction u, then sgd with u times  ‖w‖ / ‖u‖

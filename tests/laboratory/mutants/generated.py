@@ -30,7 +30,8 @@ from refimpl.conformance.semantics import CHOICES, Semantics
 from refimpl.conformance.space.lines import OTHER
 
 ROOT = Path(__file__).parents[3] / "refimpl"
-FILES = {"optimizers": "plain/updating/optimizers.py", "optimizers_elsewhere": "plain/updating/optimizers_elsewhere.py",
+FILES = {"sgd": "plain/updating/sgd.py", "optimizers": "plain/updating/optimizers.py",
+         "optimizers_elsewhere": "plain/updating/optimizers_elsewhere.py",
          "sums": "plain/adding/sums.py", "updates": "plain/updating/updates.py",
          "reference": "conformance/adapters/reference.py"}
 """In the order in which they import each other; the last one is not changed."""
@@ -160,7 +161,7 @@ def about(code: str, ranks: int) -> set:
 
 def right_for(site: Site) -> set:
     """Return what a right name of a mutant's mistake is about. Local."""
-    if site.file.startswith("optimizers"):
+    if site.file.startswith(("sgd", "optimizers")):
         return RIGHT["optimizers"]
     return next((right for names, right in RIGHT.items() if site.method in names.split()), set())
 
