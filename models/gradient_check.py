@@ -74,7 +74,7 @@ def evaluate_at(model, batch, point, needed):
 
 
 def gradient_at(name, value, gradients, needed):
-    """Return the gradient in the shape of ``value``; row gradients are put at the places of the pulled rows."""
+    """Return the gradient in the shape of ``value``; row gradients are put at the indices of the pulled rows."""
     if name not in gradients:
         raise GradientError(f"{name!r}: the model returned no gradient")
     gradient = gradients[name]

@@ -9,7 +9,7 @@ import numpy as np
 from kernels.random import key_of, uniform
 
 STATISTIC_RATE = 0.1
-"""How far a statistic moves towards each step's estimate: value += STATISTIC_RATE * (estimate - value)."""
+"""How far a buffer moves towards each step's estimate: value += STATISTIC_RATE * (estimate - value)."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Variable:
 
     shape:     integers, in a tuple, a list or a NumPy array.  dtype: its name, or a type such as np.float32.
     sparse:    its gradient touches only some rows and is a RowGradient; its shape is (rows, columns).
-    statistic: it is not trained. Its "gradient" is this step's estimate: the sum of the microbatches' shares. The value
-               moves towards it: value += rate * (estimate - value); rate: ``learning_rate``, None: STATISTIC_RATE.
+    statistic: it is a buffer, not trained. Its "gradient" is this step's estimate: the sum of the microbatches' shares.
+               The step does value += rate * (estimate - value); rate: ``learning_rate``, None: STATISTIC_RATE.
     decays:    weight decay applies.
     learning_rate, weight_decay: used instead of the training's options, with the same schedule; None: the options.
     clipped:   its gradient counts in the global norm, and is clipped by it.
@@ -95,7 +95,7 @@ class Variable:
         return self.size * np.dtype(self.dtype).itemsize
 
     def rate_in(self, options) -> float:
-        """Return the learning rate in a training with these options, before its schedule; of a statistic, its rate."""
+        """Return the learning rate in a training with these options, before its schedule; of a buffer, its rate."""
         given = STATISTIC_RATE if self.statistic else options.learning_rate
         return given if self.learning_rate is None else self.learning_rate
 

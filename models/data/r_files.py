@@ -17,7 +17,7 @@ HAS_ATTRIBUTES, HAS_TAG = 1 << 9, 1 << 10
 
 
 def read_data_frame(path: Path, name: str, remedy: str) -> dict:
-    """Return column -> values of the data frame ``name`` in a file: (n,) arrays; of a factor, its places (from 0).
+    """Return column -> values of the data frame ``name`` in a file: (n,) arrays; of a factor, its indices (from 0).
 
     Local. Raises DataError, which ends with ``remedy``, if the file is missing, damaged or of another format.
     """

@@ -85,7 +85,7 @@ SIZES = {**PRESETS["tiny"], "keep": 1.0}
 
 
 def text():
-    """Return Zipf-distributed words and their places. Streams 0 to 4 have 9 pairs, 5 to 9 have 8; a window has 4."""
+    """Return Zipf-distributed words and their indices. Streams 0 to 4 have 9 pairs, 5 to 9 have 8; a window has 4."""
     count = MICROBATCHES * 2 * 8 + 5 + 1
     drawn = np.exp(uniform(key_of(SEED, "text"), count) * np.log(SIZES["vocabulary"] + 1.0))
     tokens = np.minimum(np.floor(drawn).astype(np.int64) - 1, SIZES["vocabulary"] - 1)

@@ -11,7 +11,7 @@ class Sentences:
 
     source: (source time, sentences) int64, PADDING after a sentence's end.  lengths: (sentences,) int64.
     read: (target time, sentences), the decoder's inputs: START, then all targets but the last; PADDING at weight 0.
-    counted: flat places of the n targets that count.  targets: (n,), these targets.  weights: (n,).
+    counted: flat indices of the n targets that count.  targets: (n,), these targets.  weights: (n,).
     Raises ValueError for shapes or word numbers that are wrong.
     """
 

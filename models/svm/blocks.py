@@ -23,7 +23,7 @@ class BlockSolver(Solver):
     """A ``Solver`` that changes ``options.block`` samples at each end of the gap in a round, and earlier ones.
 
     An eliminated sample stays in the block until newer ones replace it; the reconstruction corrects its error.
-    between: K of each two samples of the last round, by number.  where: (n,), the places of these samples in it, or -1.
+    between: K of each two samples of the last round, by number.  where: (n,), indices of these samples in it, or -1.
     """
 
     def __init__(self, rows, labels, kernel, options, ranks=None):
@@ -89,7 +89,7 @@ class BlockSolver(Solver):
             relate(between, absent, absent, among)
 
     def _compute(self, members, some, between):
-        """Compute K of some of these samples, by their places, with all of them. All are in the cache."""
+        """Compute K of some of these samples, by index, with all of them. All are in the cache."""
         self.cache.among(members, some, between)
         mirror(between, some)
         self.repeated += len(some) * len(members)

@@ -74,7 +74,7 @@ class RowCache:
             return fast.columns(self.rows, slots, places)
 
     def among(self, numbers, some, values):
-        """Write K of some of these samples, by their places, with all of them to values[some]. All are in the cache."""
+        """Write K of some of these samples, by index, with all of them to values[some]. All are in the cache."""
         vectors = self.store.taken(self.vectors, self.slots[numbers])
         if len(some):
             self.store.of(vectors).fill(vectors, some, np.zeros(len(numbers), np.int64), len(numbers), values)
@@ -103,5 +103,5 @@ class RowCache:
         self.evaluations += int((self.samples.active - starts[slots]).sum())
 
     def swap(self, pairs):
-        """Swap the columns of each pair in turn: (k, 2) places, i < j. A row with i but not j is cut before i."""
+        """Swap the columns of each pair in turn: (k, 2) indices, i < j. A row with i but not j is cut before i."""
         fast.swap_columns(self.rows[:self.kept], self.lengths, pairs)

@@ -52,7 +52,7 @@ class SvmClassifier:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The pairs of classes, by their places: (0, 1), (0, 2), …"""
+        """The pairs of classes, by index: (0, 1), (0, 2), …"""
         return list(combinations(range(len(self.classes)), 2))
 
     def sha256(self) -> str:

@@ -53,7 +53,7 @@ class Samples:
         return len(self.ids)
 
     def places(self, numbers):
-        """Return the present places of these samples of this rank."""
+        """Return the current indices of these samples of this rank."""
         return self.place[numbers // self.size]
 
     def vectors(self, numbers):
@@ -65,7 +65,7 @@ class Samples:
         fast.set_states(self.state, self.y, self.place, np.asarray(numbers), alpha, c, self.rank, self.size)
 
     def deactivate(self, places, cache):
-        """Move the samples at these rising places behind the active ones, also in the cache's rows."""
+        """Move the samples at these rising indices behind the active ones, also in the cache's rows."""
         last = self.active - 1 - np.arange(len(places))
         pairs = np.column_stack([places[::-1], last])[places[::-1] != last]
         self.active -= len(places)
@@ -273,7 +273,7 @@ class Solver:
                                   s.active)
 
     def _rows_beyond(self, first, numbers):
-        """Return the kernel rows of samples outside the cache, from place ``first`` on. Collective."""
+        """Return the kernel rows of samples outside the cache, from index ``first`` on. Collective."""
         rows = np.empty((len(numbers), len(self.samples)))
         if len(numbers):
             vectors = self.samples.store.shelf(len(numbers))

@@ -29,7 +29,7 @@ def stored(rows, kernel):
 
 
 class DenseStore:
-    """Rows as an array, in places that can be swapped. Local.  numbers: see ``fast.numbers_of``."""
+    """Rows as an array, whose order can be changed. Local.  numbers: see ``fast.numbers_of``."""
 
     def __init__(self, rows, numbers):
         self.blocks, self.numbers, self.width = fast.in_blocks(rows), numbers, rows.shape[1]
@@ -43,7 +43,7 @@ class DenseStore:
         return shelf[slots]
 
     def vectors(self, places):
-        """Return the features of the samples at these places: (k, width)."""
+        """Return the features of the samples at these indices: (k, width)."""
         return self.blocks[places // fast.BLOCK, :, places % fast.BLOCK]
 
     def diagonal(self, count: int):
@@ -51,7 +51,7 @@ class DenseStore:
         return fast.diagonal(*self.numbers, self.blocks, count)
 
     def swap(self, pairs):
-        """Swap the samples at the two places of each pair in turn: (k, 2)."""
+        """Swap the samples at the two indices of each pair in turn: (k, 2)."""
         fast.swap_samples(self.blocks, pairs)
 
     def shelf(self, count: int):
@@ -68,7 +68,7 @@ class DenseStore:
 
 
 class SparseStore:
-    """Rows as CSR, in places that can be swapped; see ``DenseStore``. Local."""
+    """Rows as CSR, whose order can be changed; see ``DenseStore``. Local."""
 
     def __init__(self, rows, numbers):
         rows = csr_array(rows, copy=not rows.has_canonical_format)
@@ -89,7 +89,7 @@ class SparseStore:
         return [shelf[slot] for slot in slots]
 
     def vectors(self, places):
-        """Return the samples at these places: of each its columns, (k,) int64, and its values, (k,) float64."""
+        """Return the samples at these indices: of each its columns, (k,) int64, and its values, (k,) float64."""
         parts = [slice(start, stop) for start, stop in zip(self.starts[places].tolist(), self.stops[places].tolist())]
         return [(self.columns[part], self.values[part]) for part in parts]
 
@@ -98,7 +98,7 @@ class SparseStore:
         return np.array([self.value(x, x) for x in self.vectors(np.arange(count))])
 
     def swap(self, pairs):
-        """Swap the samples at the two places of each pair in turn: (k, 2)."""
+        """Swap the samples at the two indices of each pair in turn: (k, 2)."""
         fast.swap_places(self.starts, pairs)
         fast.swap_places(self.stops, pairs)
 

@@ -1,6 +1,6 @@
-"""The command line: thin, talks to people. Each subcommand is a file with ``add`` (its options) and ``run``.
+"""The command line: options and messages. Each subcommand is a file with ``add`` (its options) and ``run``.
 
-asked/ is what their options have in common, told/ what they print.
+asked/ has the options that they share, told/ the output that they share.
 """
 
 import argparse
@@ -19,7 +19,7 @@ COMMANDS = {
     "compare": "train with hybrid, allreduce, ps and a plan, one after the other; print a table, and check that hashes "
                "are equal",
     "plan": "which strategy each variable should have: bytes and predicted time of each, choice and reason",
-    "bench": "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each",
+    "bench": "compare the speed of our kernels, training and allreduce with NumPy, PyTorch and MPI, one thread each",
     "collectives": "prove, draw and simulate collective algorithms; rounding errors; trees for a network",
     "cluster": "run a command on emulated machines: cluster --machines 8 --rate 200mbit -- train MODEL",
     "experiment": "run an experiment and write its report: the paper's, and those of its relatives",
@@ -27,8 +27,8 @@ COMMANDS = {
     "translate": 'translate sentences with a trained model: translate RUN "three thousand two hundred and four"',
     "svm": "support vector machines: mpirun -n N python -m refimpl svm train FILE",
 }
-"""Each is a module of this package, and what --help says of it. Only the one that is asked for is loaded: the others
-need not be installed, and loading all would take most of the time of --help."""
+"""Command -> its help. Each command is a module of this package. Only the one that is used is loaded: what the others
+import need not be installed, and --help would be slow."""
 
 
 def parser_of(loaded=COMMANDS) -> Parser:
@@ -47,9 +47,9 @@ def parser_of(loaded=COMMANDS) -> Parser:
 
 
 def main(arguments=None) -> int:
-    """Run a command; return the exit status: 0, 1 for an error (said on stderr), 2 for wrong options.
+    """Run a command; return the exit status: 0, 1 after an error (printed on stderr), 2 for wrong options.
 
-    An error that all ranks share is printed by each rank. Any other ends the whole job at once, so that no rank hangs.
+    An error of all ranks is printed by each rank. An error of one rank ends the whole job at once, so no rank hangs.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     options = vars(parser_of([word for word in arguments if word in COMMANDS][:1]).parse_args(arguments))
@@ -62,7 +62,7 @@ def main(arguments=None) -> int:
     except KeyboardInterrupt:
         _say("interrupted")
         return end_job(130)
-    except BrokenPipeError:  # the reader of our output has ended
+    except BrokenPipeError:  # the program that reads the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return end_job(141)
     except command.REFUSALS as error:
@@ -75,5 +75,5 @@ def main(arguments=None) -> int:
 
 
 def _say(words):
-    sys.stderr.write(f"refimpl: error: {words}\n")  # in one piece: other ranks write there too
+    sys.stderr.write(f"refimpl: error: {words}\n")  # in one piece, because other ranks write there, too
     sys.stderr.flush()

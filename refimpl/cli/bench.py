@@ -1,6 +1,6 @@
 """Measure refimpl's kernels, training step and allreduce in turns with those of other software, one thread each.
 
-A peer that is not installed is named on stderr and left out.
+If such a peer is not installed, it is left out, with a message on stderr.
 """
 
 import argparse
@@ -22,15 +22,15 @@ TRAININGS = {"training": "bench.training.run", "torch": "bench.training.modules"
 BENCHES = (*ONE_RANK, "allreduce", *TRAININGS, "gpu")
 OF_BENCH = {"cluster": ("allreduce", "training", "torch"), "rates": ("allreduce",), "device": ("allreduce",),
             "sizes": ("allreduce",), "output": ("gpu",), "quick": ("torch",), "foreign": ("torch",)}
-"""Option -> the benches that it goes with."""
+"""Option -> the benches that have it."""
 REACH = {"gpu-aggregate-rows": 2.0, "aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8,
          "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0, "machine-private 64 MiB": 2.0,
          "machine 1 MiB": 4.0,
          **{f"machine {n} KiB": 1.0 for n in (1, 4, 16, 64)}}
 """The ratio that each work, or work and size, should reach: best peer's seconds / our seconds. Models,
-``bench torch`` and ``bench consistency`` bring theirs."""
+``bench torch`` and ``bench consistency`` define their own."""
 LINE_RATE = {"cluster": 0.97, "cluster-hierarchical": 0.95}
-"""The share of line rate that our allreduce should reach from 1 MiB on."""
+"""The fraction of line rate that our allreduce should reach from 1 MiB on."""
 
 
 def add(parser):
@@ -56,7 +56,7 @@ def add(parser):
 
 
 def run(given: dict) -> int:
-    """Race, and print the result. It starts the ranks that it needs: run it without mpirun."""
+    """Measure, and print the result. It starts the ranks that it needs, so it is run without mpirun."""
     for option, benches in OF_BENCH.items():
         if option in given and given["bench"] not in benches:
             raise ValueError(f"--{option} works only with bench {' or '.join(benches)}, not bench {given['bench']}")
@@ -111,7 +111,7 @@ def _training(given, length):
 
 
 def _gpu(given, length):
-    """Race on one GPU, and between two ranks on it; write the report."""
+    """Measure on one GPU, and between two ranks on it; write the report."""
     from refimpl.experiments.bench.gpu import report
     from refimpl.experiments.bench.gpu.run import run
 
@@ -126,9 +126,9 @@ def _line_rate_verdict(what, share) -> str:
 
 
 def table_rows(result: dict) -> list[tuple[str, ...]]:
-    """Return (work, size, who, time, ratio, reach) as text for each timing; reach stands at a work's best peer. Local.
+    """Return (work, size, who, time, ratio, reach) as text for each timing; reach only for a work's best peer. Local.
 
-    ratio: the peer's seconds / our best seconds; that of each round, where rows know it.
+    ratio: the peer's seconds / our best seconds, or the ratio of each round if the rows have it.
     """
     lines, rows = [], result["rows"]
     for row in rows:
@@ -178,7 +178,7 @@ def _bytes(text: str) -> int:
         size = int(parse(text, BYTES, "size"))
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from problem
-    most = memory() // 16  # four ranks have some arrays of it each
+    most = memory() // 16  # each of four ranks has some arrays of this size
     if not 4 <= size <= most:
         raise argparse.ArgumentTypeError(f"{text}: give a size from 4 B (one number) to {size_name(most)} (a sixteenth "
                                          "of this host's memory)")

@@ -1,4 +1,4 @@
-"""Run a command on emulated machines, which are joined by cables of a given rate. Ranks of one machine share memory.
+"""Run a command on emulated machines, connected by cables of a given rate. Ranks of one machine share memory.
 
 python -m refimpl cluster --machines 8 --ranks-per-machine 2 --rate 200mbit -- train lm --architecture hybrid
 """
@@ -44,7 +44,7 @@ def add(parser):
 
 
 def run(given: dict) -> int:
-    """Run the command on the cluster; return its status. 2: there is no cluster here, 124: it took too long."""
+    """Run the command on the cluster; return its status. 2: no cluster is possible here; 124: it took too long."""
     from refimpl.experiments.cluster.description import parse_cut, parse_slow
 
     try:
@@ -76,7 +76,7 @@ def _wired(given):
 
     if "links" not in given:
         if "machines" not in given:
-            raise ClusterError("how many machines shall there be? Give --machines, or --links NETWORK")
+            raise ClusterError("the number of machines is missing: give --machines, or --links NETWORK")
         return given["machines"], given.get("rates") or given["rate"], ()
     from refimpl.collectives.links import named_links
 
@@ -98,7 +98,7 @@ def python_arguments(arguments: list[str]) -> list[str]:
 
 
 def _require_there(what: str, name: str | None = None):
-    """Raise ClusterError for a module, script or command that is not there: each rank would say so, at length."""
+    """Raise ClusterError if a module, script or command does not exist. Otherwise each rank would print a traceback."""
     from refimpl.cli import COMMANDS
 
     if what in ("-m", "-c"):
@@ -115,7 +115,7 @@ def _require_there(what: str, name: str | None = None):
 
 
 def _missing_module(name: str) -> str | None:
-    """Return the first of a, a.b, a.b.c that is not there, or None; imports none of them."""
+    """Return the first of a, a.b, a.b.c that does not exist, or None. It imports none of them."""
     parts, path = name.split("."), ["", *sys.path]
     for end in range(1, len(parts) + 1):
         module = ".".join(parts[:end])
@@ -123,7 +123,7 @@ def _missing_module(name: str) -> str | None:
             return None
         try:
             spec = PathFinder.find_spec(module, path) if parts[end - 1] and path is not None else None
-        except KeyError:  # a folder without __init__.py within another one: only an import of both can tell
+        except KeyError:  # a folder without __init__.py in another one: only importing both can tell
             return None
         if spec is None:
             return module
@@ -132,7 +132,7 @@ def _missing_module(name: str) -> str | None:
 
 
 def describe(job) -> str:
-    """Return the table of what each machine's card carried. Local."""
+    """Return a table of the bytes on each machine's network card. Local."""
     from refimpl.experiments.cluster.account import describe as describe_training
 
     lines = [f"cards of the {len(job.machine_bytes)} machines in {job.seconds:.1f} s, start and headers included:"]

@@ -1,9 +1,10 @@
-"""Look at a collective algorithm: what was proved of its schedule, and its space-time picture. Nothing is sent."""
+"""Show a collective algorithm: what is proved about its schedule, and its space-time picture. Nothing is sent."""
 
 import json
 
 from refimpl.cli import exactness, simulate, trees
 from refimpl.cli.asked.values import file, whole
+from refimpl.transport.machines import counted
 
 REFUSALS = (ValueError, OSError)
 
@@ -23,7 +24,7 @@ def add(parser):
     show.add_argument("algorithm", choices=names, metavar="ALGORITHM", help=", ".join(names))
     show.add_argument("--ranks", type=whole(), required=True, metavar="N", help="number of ranks")
     show.add_argument("--microbatches", type=whole(), metavar="V", help="default: one on each rank")
-    show.add_argument("--kind", choices=KINDS, help="the whole (default), or one of its halves alone")
+    show.add_argument("--kind", choices=KINDS, help="the whole (default), or only one of its halves")
     show.add_argument("--machines", type=whole(), nargs="+", metavar="SIZE",
                       help="with hierarchical: how many ranks each machine has, in order of rank")
     show.add_argument("--output", type=file, metavar="FILE", help="draw the picture into FILE (.png, .svg or .pdf)")
@@ -50,8 +51,8 @@ def _show(given: dict) -> int:
     schedule = make_schedule(given["algorithm"], ranks, microbatches, given.get("kind", "allreduce"), machines)
     found = properties(schedule, microbatches)
     if path := given.get("output"):
-        title = (f"{found['algorithm']}: {found['kind']} over {found['ranks']} ranks, {found['rounds']} rounds, "
-                 f"{max(found['sent']):.3g} n sent, {'' if found['canonical'] else 'not '}canonical")
+        title = (f"{found['algorithm']}: {found['kind']} over {counted(ranks, 'rank')}, {found['rounds']} rounds, "
+                 f"{max(found['sent']):.3g} n sent, {'' if found['canonical'] else 'not '}in reproducible order")
         try:
             found["picture"] = str(draw(schedule, path, title))
         except (ValueError, OSError) as problem:
@@ -66,7 +67,7 @@ def _show(given: dict) -> int:
 
 
 def properties(schedule, microbatches: int) -> dict:
-    """Return what is proved of a schedule, for JSON. sent, received, added, bound: in units of the vector. Local."""
+    """Return what is proved about a schedule, for JSON. sent, received, added, bound: in vectors. Local."""
     from refimpl.collectives import check_programs, prove
 
     proof = prove(schedule)
@@ -83,27 +84,22 @@ def properties(schedule, microbatches: int) -> dict:
     }
 
 
-def _many(found, what: str) -> str:
-    """Return "6 ranks", "1 microbatch"."""
-    one = what.removesuffix("es") if what.endswith("ches") else what.removesuffix("s")
-    return f"{found[what]} {one if found[what] == 1 else what}"
-
 
 def describe(found: dict) -> str:
-    """Return the properties as lines of text for people. Local."""
+    """Return the properties as lines of text. Local."""
     link = found["busiest_link"]
     ends = {"allreduce": "every rank ends with", "reduce-scatter": "each chunk's owner ends with",
-            "allgather": "every rank is told"}[found["kind"]]
+            "allgather": "every rank gets"}[found["kind"]]
     what = "each chunk once" if found["kind"] == "allgather" else "every contribution exactly once"
     lines = [
-        f"{found['algorithm']}: {found['kind']} over {_many(found, 'ranks')}, {_many(found, 'microbatches')}, the "
-        f"vector of n bytes in {_many(found, 'chunks')}",
+        f"{found['algorithm']}: {found['kind']} over {counted(found['ranks'], 'rank')}, "
+        f"{counted(found['microbatches'], 'microbatch')}, a vector of n bytes in {counted(found['chunks'], 'chunk')}",
         f"  proved      {ends} {what}",
-        "  canonical   " + ("yes: every sum is a node of the microbatch tree" if found["canonical"] else
-                            "no: deterministic, but the sums are not those of the microbatch tree"),
-        "  deadlock    none, though a send may wait for its receive, and a rank may run ahead of others",
-        f"  rounds      {found['rounds']}, a rank sends or is sent at most {found['messages_at_once']} "
-        f"message{'s' * (found['messages_at_once'] != 1)} at once",
+        "  order       " + ("reproducible: every sum is a node of the microbatch tree" if found["canonical"] else
+                            "not reproducible: deterministic, but the sums are not those of the microbatch tree"),
+        "  deadlock    none, even if a send waits for its receive, or a rank runs ahead of others",
+        f"  rounds      {found['rounds']}, a rank sends or receives at most "
+        f"{counted(found['messages_at_once'], 'message')} at once",
         f"  sent        {max(found['sent']):.3g} n by the busiest rank, {min(found['sent']):.3g} n by the idlest; "
         f"lower bound {found['bound']:.3g} n",
         f"  received    {max(found['received']):.3g} n by the busiest rank, "

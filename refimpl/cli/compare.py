@@ -1,6 +1,6 @@
-"""Train under each architecture with the same numbers, and put the results side by side.
+"""Train with each architecture, with the same options otherwise, and put the results side by side.
 
-Each training is a job of its own, started with the mpirun that belongs to mpi4py's MPI.
+Each training is a separate job, started with the mpirun of mpi4py's MPI.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from refimpl.cli.told.said import READ_IN_PLACE, kinds_told
 from refimpl.cli.asked.values import nonempty, whole
 from refimpl.training.run.directory import free_name, read_result
 from refimpl.transport.launch import LaunchError, launch
+from refimpl.transport.machines import counted
 
 REFUSALS = (ValueError, OSError, LaunchError)
 ARCHITECTURES = ("hybrid", "allreduce", "ps")
@@ -32,7 +33,7 @@ def add(parser):
 
 
 def run(given: dict) -> int:
-    """Train under each; print a table. Status 1: the parameters differ."""
+    """Train with each architecture; print a table. Status 1: the parameters differ."""
     from refimpl.pictures.runs import plot_losses
 
     model, passed_on = named_model(given), training_arguments(sys.argv[2:])
@@ -40,9 +41,9 @@ def run(given: dict) -> int:
         raise ValueError("--steps 0: without a step there is nothing to compare; give 1 or more")
     trainings = {name: ["--architecture", name] for name in ARCHITECTURES}
     if given.get("shard_optimizer"):
-        trainings["ps"] += ["--no-shard-optimizer"]  # its owners are alone with their variables anyway
+        trainings["ps"] += ["--no-shard-optimizer"]  # each variable has only one owner anyway
     if given.get("mesh"):
-        trainings["ps"] += ["--mesh", f"{given.get('ranks', 4)}x1"]  # what is cut lies on the ranks themselves
+        trainings["ps"] += ["--mesh", f"{given.get('ranks', 4)}x1"]  # cut layers lie on the ranks, not on a server
     if given.get("plan", "none") != "none":
         trainings["plan"] = ["--plan", given["plan"]]
     as_json = given.get("json", False)
@@ -59,10 +60,10 @@ def run(given: dict) -> int:
 
 
 def train_under(model: str, given: dict, arguments: list[str], trainings: dict[str, list[str]], quiet: bool):
-    """Run ``train`` under each, a job of its own; return (directory, [result of each]). Local.
+    """Run ``train`` for each, in separate jobs; return (directory, [result of each]). Local.
 
-    arguments: the training's command line after ``train``.  trainings: name -> what it is told beside them.
-    Raises ValueError if a job fails (its own message is on stderr by then), LaunchError if none can be started.
+    arguments: the training's command line after ``train``.  trainings: name -> its additional options.
+    Raises ValueError if a job fails, after the job's own message; LaunchError if none can be started.
     """
     name = f"compare-{model.replace(':', '.')}"
     directory = Path(given["output"]) if "output" in given else free_name(Path("runs") / name, taken=Path.exists)
@@ -99,7 +100,7 @@ def _print_table(model, results):
     rows = [(r["architecture"], "-" if r["examples_per_second"] is None else f"{r['examples_per_second']:,.0f}",
              *(f"{r['sent_per_step'][kind]:,.0f}" for kind in kinds), f"{r['loss']:.4f}",
              f"{r[quality]:.4g}" if r.get(quality) is not None else "-", r["parameters_sha256"][:12]) for r in results]
-    console().print(table_of(f"{model} on {ranks} ranks, {steps} steps; bytes sent per rank and step", headings, rows,
-                             words=("architecture", "parameters"), whole=headings))
+    title = f"{model} on {counted(ranks, 'rank')}, {counted(steps, 'step')}; bytes sent per rank and step"
+    console().print(table_of(title, headings, rows, words=("architecture", "parameters"), whole=headings))
     if shared := dict.fromkeys(r["architecture"] for r in results if r["shared_memory"]):
         print(f"{', '.join(shared)}: {READ_IN_PLACE}")

@@ -35,7 +35,7 @@ def add(parser):
     action("manifest", help="explain every field and value of the manifest, and print an example")
     cases = action("cases", help="list the cases")
     cases.add_argument("--ranks", type=whole(), metavar="N", help="number of ranks (default 4)")
-    export = action("export", help="write a golden trace as files, or the part with which an implementation begins")
+    export = action("export", help="write a golden trace, or the part that an implementation needs, as files")
     export.add_argument("trace", help=" or ".join(NAMES))
     export.add_argument("--stage", metavar="STAGE", help="write only what a computation needs that "
                         "begins at this stage: model (inputs), aggregate (local gradients) or update (aggregated "
@@ -69,7 +69,7 @@ def run(given: dict) -> int:
 
 
 def _run(given) -> int:
-    """Status 0: no case failed that is not expected to; 1 otherwise."""
+    """Return status 0 if only cases failed that are expected to fail; 1 otherwise."""
     from refimpl.conformance.report import ExpectedFailures, read_expected, show, unexpected
     from refimpl.conformance.runner import run_target
 
@@ -85,7 +85,7 @@ def _run(given) -> int:
 
 
 def _report(outcomes, expected, given):
-    """Print the outcomes as JSON, write them as a page, and the first snippet, where that is asked for."""
+    """Print the outcomes as JSON, write them as a page, write the first snippet: whichever the options ask for."""
     from refimpl.conformance.report import html_page, plain
 
     if given.get("json"):
@@ -123,7 +123,7 @@ def _export(given) -> int:
 
 
 def _check(given) -> int:
-    """Status 0: nothing that was handed in differs; 1 otherwise."""
+    """Return status 0 if nothing in the given trace differs; 1 otherwise."""
     from refimpl.conformance.report import ExpectedFailures, show
     from refimpl.conformance.traces.check import check_trace
 

@@ -1,12 +1,13 @@
-"""Rounding errors of the collective algorithms on cancelling data, against the proved bound. Nothing is sent."""
+"""Print rounding errors of the collective algorithms on cancelling data, and the proved bound. Nothing is sent."""
 
 import json
 from dataclasses import asdict
 
 from refimpl.cli.told.tables import table_of
 from refimpl.cli.asked.values import whole
+from refimpl.transport.machines import counted
 
-HELP = "print each algorithm's rounding errors in ULP, and against the proved bound"
+HELP = "print each algorithm's rounding errors in ULP, and as a fraction of the proved bound"
 
 
 def add(parser):
@@ -53,7 +54,7 @@ def run(given: dict) -> int:
 
 
 def _require_possible(ranks, elements):
-    """Raise ValueError for what has no answer within a minute or this host's memory."""
+    """Raise ValueError if the measurement would need more than a minute, or more than this host's memory."""
     from refimpl.collectives.effort import Effort, require
 
     require(f"exact sums of {elements} elements", ranks,
@@ -73,8 +74,9 @@ def _print_table(found, unable, given):
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
 
-    headings = ("algorithm", "canonical", "dtype", "adds", "most ULP", "mean ULP", "of bound")
-    table = table_of(f"Rounding errors of {given['elements']} sums over {given['ranks']} ranks, cancelling data, "
+    headings = ("algorithm", "reproducible", "dtype", "adds", "most ULP", "mean ULP", "of bound")
+    ranks = counted(given["ranks"], "rank")
+    table = table_of(f"Rounding errors of {given['elements']} sums over {ranks}, cancelling data, "
                      f"seed {given['seed']}", headings, (), words=headings[:3], whole=headings, title_justify="left",
                      box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     last = ""
@@ -88,7 +90,7 @@ def _print_table(found, unable, given):
     console = Console()
     console.print(table)
     console.print("adds: the most additions, h, that a contribution passes through. ULP: distance from the correctly "
-                  "rounded sum, in units of its last place. of bound: the largest error over γ_h Σ|x|, which is "
-                  "proved: never above 1.", style="dim")
+                  "rounded sum, in units of its last place. of bound: the largest error / (γ_h Σ|x|); a proof says "
+                  "that it is never above 1.", style="dim")
     for reason in unable:
         console.print(f"left out: {reason}", style="dim", markup=False)

@@ -1,7 +1,7 @@
-"""Run an experiment. If you interrupt it and start it again, it does not repeat the parts that were done.
+"""Run an experiment: python -m refimpl experiment NAME [--quick].
 
-python -m refimpl experiment NAME [--quick]: trainings that are done, with the same settings and code, are kept, and a
-report of parts keeps those of earlier runs, so that it can be interrupted and started again.
+If it is interrupted and started again, it keeps the trainings that were done with the same settings and code, and the
+parts of its report.
 """
 
 import importlib
@@ -37,9 +37,9 @@ ABOUT = {
                     "emulated machines. The report tells the parts of a step, and the bytes until a given held-out "
                     "loss.",
                     "one rate, few steps"),
-    "svm": ("support vector machines: what need not be computed, beside Vishnu et al.'s figures",
+    "svm": ("support vector machines: computation that is saved, beside Vishnu et al.'s figures",
             "Count kernel evaluations, rounds and bytes of support vector machines with each heuristic of elimination, "
-            "second order, a cache and blocks; foretell up to 4,096 ranks.", "600 samples of each set"),
+            "second order, a cache and blocks; predict them for up to 4,096 ranks.", "600 samples of each set"),
 }
 """Experiment -> (its help, what it does, what --quick does)."""
 _PACKAGES = {"parallax": parallax, "mesh": mesh, "trees": trees, "channel": channel, "compression": compression,
@@ -66,7 +66,7 @@ def add(parser):
 
 
 def run(given: dict) -> int:
-    """Run what is not done yet; print every finding. Status 1: a training or a cell failed."""
+    """Run the parts that are not done yet; print every finding. Status 1: a training or a cell failed."""
     return {"parallax": _parallax, "consistency": _consistency}.get(given["name"], _parts)(given)
 
 
@@ -91,7 +91,7 @@ def _parts(given):
 
 
 def _study(name, part, quick):
-    """Return the findings of a part. It has its own module, or a module that takes the part's name."""
+    """Return the findings of a part. A part has its own module, or one that takes the part's name."""
     module = {"channel": part if part == "step" else "sweep", "compression": "study", "svm": "study",
               "trees": part if part == "packets" else "study"}.get(name, part)
     study = importlib.import_module(f"refimpl.experiments.{name}.{module}").study
@@ -99,7 +99,7 @@ def _study(name, part, quick):
 
 
 def show(report, findings, failed=()) -> int:
-    """Print every finding, and each cell that failed; return the status: 1 if one did."""
+    """Print every finding, and each cell that failed; return the status, 1 if a cell failed."""
     out = console(150)
     for finding in findings:
         for table in finding.tables:

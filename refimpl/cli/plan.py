@@ -1,6 +1,6 @@
-"""Plan a training: which strategy each variable should have on a network, what each would cost, and why.
+"""Plan a training: choose each variable's strategy on a network, and print what each strategy would cost.
 
-Nothing is sent or computed, and no rank is started: the data are looked at for the rows that a step touches.
+No rank is started, and nothing is trained. The command only reads data, to count the rows that a step touches.
 """
 
 import json
@@ -12,6 +12,7 @@ from refimpl.cli.asked.options import add_consistency, add_model, add_training_o
 from refimpl.cli.simulate import add_network_options, network_from
 from refimpl.cli.told.tables import console, table_of
 from refimpl.cli.asked.values import file, nonempty, seconds, whole
+from refimpl.transport.machines import counted
 
 REFUSALS = (ValueError, OSError)
 COMPUTE = 0.1  # seconds
@@ -19,7 +20,7 @@ COMPUTE = 0.1  # seconds
 
 def add(parser):
     """Add the options."""
-    parser.conflict_handler = "resolve"  # --rate is the network's here: no learning rate falls in a plan
+    parser.conflict_handler = "resolve"  # --rate is the network's here, not the learning rate's
     add_model(parser)
     add_training_options(parser)
     add_consistency(parser)
@@ -43,7 +44,7 @@ def add(parser):
 
 
 def run(given: dict) -> int:
-    """Choose; print the plan, and write it where asked to."""
+    """Print the plan; with --output, write it."""
     from refimpl.cli.told.layers import print_layers
     from refimpl.plan.channel import rows_of_table, transfers_of
     from refimpl.plan.layers import report
@@ -71,7 +72,7 @@ def run(given: dict) -> int:
     if path:
         named = f"--model {model}" if is_own(model) else model
         print(f"The plan is in {path}; you may edit it. Train with it: train {named} --microbatches "
-              f"{chosen.plan.microbatches} --plan {path}, on {chosen.plan.ranks} ranks")
+              f"{chosen.plan.microbatches} --plan {path}, on {counted(chosen.plan.ranks, 'rank')}")
     return 0
 
 
@@ -106,11 +107,11 @@ def _network(given):
 
 
 def _choose(model, given, network):
-    """Return the plan, and what it was chosen from, for the training that the options describe."""
+    """Return the plan, and the predictions behind it, for the training that the options describe."""
     from refimpl.training.planning.plan_ahead import plan_ahead
 
     recipe, options, _ = split({name: value for name, value in given.items() if name != "rate"})
-    options.pop("slow_rank", None)  # of this table alone
+    options.pop("slow_rank", None)  # only for this command's table
     if with_plan(options).get("plan"):
         raise ValueError("plan makes a plan; to follow one, give --plan FILE to train")
     options.pop("plan", None)  # "none"
@@ -123,8 +124,7 @@ def _computation(given):
 
 
 def _stragglers(given, chosen):
-    """Return the predictions of trainings without barriers; None if not asked for. Raises ValueError without a server.
-    """
+    """Return predictions of trainings without barriers; None if not asked for. Raises ValueError without a server."""
     from refimpl.plan.without_barriers import predict_without_barriers, seconds_with
 
     if not {"compute", "slow_rank", "consistency"} & given.keys():
@@ -134,7 +134,7 @@ def _stragglers(given, chosen):
 
 
 def print_table(model: str, chosen):
-    """Print a row a variable: bytes and predicted time of each strategy, choice, reason; then architectures. Local."""
+    """Print a row for each variable: bytes and time of each strategy, choice, reason; then architectures. Local."""
     from refimpl.plan.report import OPERATIONS, headline
 
     out = console(160)
@@ -151,7 +151,7 @@ def print_table(model: str, chosen):
 
 
 def print_slots(rows):
-    """Print the slots of a tensor channel, those of a variable, phase and kind in a row. Local."""
+    """Print the slots of a tensor channel, a row for each variable, phase and kind. Local."""
     out = console(160)
     out.print(table_of("slots of a tensor channel", ("variable", "phase", "kind", "form", "slots", "largest, bytes",
                                                      "bytes a step", "longest, ms"),
@@ -164,7 +164,7 @@ def print_slots(rows):
 
 
 def print_stragglers(predictions, compute: float, slow, chosen):
-    """Print a row a consistency: throughput, staleness, bytes. slow: (rank, factor) of each slow rank. Local."""
+    """Print a row for each consistency: throughput, staleness, bytes. slow: (rank, factor) of slow ranks. Local."""
     out, synchronous = console(160), predictions[0].steps
     slowly = "".join(f", rank {rank} {factor:g} times as long" for rank, factor in slow)
     rows = [(p.consistency, f"{p.steps:,.4g}", f"{p.steps / synchronous:.2f}", f"{p.staleness:.2f}",

@@ -10,10 +10,10 @@ from refimpl.cli.asked.values import nonempty, whole
 from refimpl.transport.launch import LaunchError
 
 REFUSALS = (ValueError, OSError, LaunchError)
-NOT_HERE = {"no_output": "without files there is nothing to go on from",
-            "resume": "a run whose --output holds a checkpoint goes on from it",
-            "replay": "a replay is done in one go"}
-"""Options of train that say what ``run`` decides, or leave it nothing to do: option -> why."""
+NOT_HERE = {"no_output": "without files there is no checkpoint to continue from",
+            "resume": "a run whose --output holds a checkpoint continues from it",
+            "replay": "a replay cannot be interrupted and restarted"}
+"""Options of train that ``run`` refuses: option -> why."""
 
 
 def add(parser):
@@ -36,21 +36,21 @@ def run(given: dict) -> int:
     arguments, output = _training(given["arguments"])
     ranks, hosts = given.get("ranks"), given.get("hosts")
     if ranks is None and hosts is None:
-        raise ValueError("how many ranks? give -n N, or --hosts FILE")
+        raise ValueError("the number of ranks is missing: give -n N, or --hosts FILE")
     return train_with_restarts(arguments, Path(output), ranks, hosts, given["restarts"])
 
 
 def _training(arguments: list[str]) -> tuple[list[str], str]:
-    """Return the training's command line and its run directory. Raises ValueError for one that cannot restart."""
+    """Return the training's command line and its run directory. Raises ValueError if it cannot be restarted."""
     from refimpl.cli import parser_of
 
     arguments = arguments[1:] if arguments[:1] == ["--"] else arguments
     if arguments[:1] != ["train"]:
-        raise ValueError("what shall be run? give a training after --: run -n 4 -- train MODEL --output DIR")
+        raise ValueError("nothing to run: give a training after --: run -n 4 -- train MODEL --output DIR")
     asked = vars(parser_of(("train",)).parse_args(arguments))
     for option, why in NOT_HERE.items():
         if option in asked:
             raise ValueError(f"leave out --{option.replace('_', '-')}: {why}")
     if "output" not in asked:
-        raise ValueError("the training needs --output DIR: a restart goes on from the checkpoint there")
+        raise ValueError("the training needs --output DIR: a restart continues from the checkpoint there")
     return arguments, asked["output"]

@@ -1,4 +1,4 @@
-"""Predict how long an allreduce takes on a network. Nothing is sent or proved: thousands of ranks in seconds."""
+"""Predict how long an allreduce takes on a network. Nothing is sent, so thousands of ranks take seconds."""
 
 import argparse
 import json
@@ -6,11 +6,12 @@ import json
 from refimpl.cli.told.tables import table_of
 from refimpl.cli.asked.values import listed, nonempty, whole
 from refimpl.collectives.units import BYTES, SECONDS, parse
+from refimpl.transport.machines import counted
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
 _ITEMSIZE = 4
 RATE = "200mbit"
-NETWORK_OPTIONS = {  # beside --rate, in Network's order: name -> units, default, what it is
+NETWORK_OPTIONS = {  # options beside --rate, in Network's order: name -> (units, default, help)
     "latency": (SECONDS, "50us", "latency between machines"),
     "latency-within": (SECONDS, "1us", "latency within a machine"),
     "memory": (BYTES, "5GB", "bytes that a machine copies in a second"),
@@ -42,7 +43,7 @@ def add(parser):
 
 
 def add_network_options(net):
-    """Add what ``network_from`` reads."""
+    """Add the options that ``network_from`` reads."""
     speed = net.add_mutually_exclusive_group()
     speed.add_argument("--rate", default=argparse.SUPPRESS,
                        help=f"rate of each machine's network card, in and out, e.g. 10gbit (default {RATE})")
@@ -82,7 +83,7 @@ def run(given: dict) -> int:
 
 
 def _links(given):
-    """Return the network of --links, whose number of ranks is --ranks if that is not given; None without it."""
+    """Return the network of --links, None without it. Its number of ranks becomes --ranks."""
     if "links" not in given:
         return None
     from refimpl.collectives.links import named_links
@@ -97,7 +98,7 @@ def _links(given):
 
 
 def _graph(links, given):
-    """Return the network that the options describe, of links."""
+    """Return the network of these links, with the options' rate and latencies."""
     from refimpl.collectives.simulation.places import GraphNetwork
 
     cards = network_from({**given, "ranks": 1})
@@ -105,9 +106,9 @@ def _graph(links, given):
 
 
 def _feasible(given) -> tuple[list[str], list[str]]:
-    """Return (names, why others are left out) of the algorithms asked for; of all, those that are done at a glance.
+    """Return (names of algorithms, why others are left out). Of "all", those that would take too long are left out.
 
-    Raises ValueError, naming the most ranks, for one asked for by name that would take minutes, or where none is left.
+    Raises ValueError, with the most ranks, if a named algorithm would take minutes, or if none is left.
     """
     from refimpl.collectives.choose import ALGORITHMS
     from refimpl.collectives.effort import GLANCE, PATIENCE, of_simulation, require
@@ -130,7 +131,7 @@ def _feasible(given) -> tuple[list[str], list[str]]:
 
 
 def network_from(given: dict, machines=None):
-    """Return the Network that the options describe; machines: in place of those of --ranks-per-machine. Local."""
+    """Return the Network of the options. machines: instead of those of --ranks-per-machine. Local."""
     from refimpl.collectives.simulation.network import Network
     from refimpl.experiments.cluster import ClusterError, parse_rate
     from refimpl.transport.machines import in_blocks
@@ -149,7 +150,7 @@ def network_from(given: dict, machines=None):
 
 
 def _predicted(name, network, elements, segments) -> dict:
-    """Bandwidths: bytes/s as nccl-tests defines them.  line_rate: the bound's part of the time."""
+    """Return a row. Bandwidths: bytes/s as nccl-tests defines them.  line_rate: the lower bound / the time."""
     from refimpl.collectives.choose import by_machine
     from refimpl.collectives.simulation.columns import columns
     from refimpl.collectives.simulation.simulate import simulate
@@ -168,24 +169,25 @@ def _predicted(name, network, elements, segments) -> dict:
 
 
 def _bound(network, size) -> float:
-    """Return the seconds that no allreduce is faster than: of cards, those of a ring; of links, of packed trees."""
+    """Return the least seconds of any allreduce: with cards, those of a ring; with links, those of packed trees."""
     from refimpl.collectives.simulation.network import Network
 
     if isinstance(network, Network):
         many = len(network.machines)
         return 2 * (many - 1) / many * size / min(*network.bandwidth_out, *network.bandwidth_in)
-    from refimpl.collectives.links import pack_trees  # SciPy takes its time to load
+    from refimpl.collectives.links import pack_trees  # SciPy loads slowly
 
     return size / (float(pack_trees(network.links).best) * network.unit)
 
 
 def print_table(found, network, size):
-    """Print the predictions, fastest first; card: the busiest machine's. Local."""
+    """Print the predictions, the fastest first. Column "card": of the busiest machine. Local."""
     from rich.console import Console
 
     ends = min(network.bandwidth_out), max(network.bandwidth_out)
     rates = dict.fromkeys(f"{rate / 1e6:,.{0 if rate >= 1e9 else 1}f}" for rate in ends)
-    title = (f"{size:,} bytes over {network.ranks} ranks on {len(network.machines)} machines, cards of "
+    where = f"{counted(network.ranks, 'rank')} on {counted(len(network.machines), 'machine')}"
+    title = (f"{size:,} bytes over {where}, cards of "
              f"{' to '.join(rates)} MB/s, latency {network.latency * 1e6:.4g} us")
     rows = [(row["algorithm"], f"{row['seconds'] * 1e3:,.2f}", f"{row['bus_bandwidth'] / 1e6:,.1f}",
              f"{row['line_rate']:.1%}", f"{row['busiest_machine']}", f"{row['bytes_out'] / 1e6:,.2f}",

@@ -9,6 +9,7 @@ from models.svm.solver import ELIMINATIONS, SELECTIONS, SvmOptions
 from refimpl.cli.asked.values import file, nonempty, real, whole
 from refimpl.cli.told.tables import console, table_of
 from refimpl.transport import CollectiveError
+from refimpl.transport.machines import counted
 
 REFUSALS = (ValueError, OSError, CollectiveError)
 
@@ -98,9 +99,9 @@ def _train(given) -> int:
     if given["json"]:
         print(json.dumps(told))
         return 0
-    print("{samples:,} samples of {classes} classes, {ranks} ranks: {iterations:,} iterations in {rounds:,} rounds, "
+    print("{samples:,} samples of {classes} classes, {on}: {iterations:,} iterations in {rounds:,} rounds, "
           "{evaluations:,} kernel evaluations, {bytes:,} B sent\n"
-          "{support_vectors:,} support vectors, sha256 {sha256}".format(**told))
+          "{support_vectors:,} support vectors, sha256 {sha256}".format(on=counted(ranks.size, "rank"), **told))
     print("dual objective: " + _objectives(told["objectives"]))
     return 0
 

@@ -1,6 +1,6 @@
 """Train a model on the ranks that mpirun started, or on one rank without it.
 
-Every option has one value on all ranks; what a rank finds wrong stops all of them with one message.
+Every option has the same value on all ranks. An error on one rank stops all ranks with one message.
 """
 
 import importlib
@@ -17,12 +17,13 @@ from refimpl.cli.told.said import introduce, plot_search, plot_staleness_of, pri
 from refimpl.cli.asked.values import nonempty, seconds, steps_or_seconds, whole
 from refimpl.transport import CollectiveError
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting, watch_heartbeats
+from refimpl.transport.machines import counted
 
 REFUSALS = (CollectiveError,)
 OWN_SIGNALS = True
-"""Until it looks after them, Ctrl-C ends a rank at once: an error in the middle of an import may be swallowed."""
+"""``run`` handles signals itself. Until then Ctrl-C ends a rank at once, because an import may swallow an error."""
 BESIDE_REPLAY = ("model", "own_model", "resume", "evaluate_every", "checkpoint_every", "checkpoint_on_signal")
-"""Options of a run that one which is replayed cannot have."""
+"""Options that cannot be used with --replay."""
 
 
 def add(parser):
@@ -53,7 +54,7 @@ def add(parser):
                      help="end the run when a rank has waited this long for another (default 300)")
     run.add_argument("--checkpoint-on-signal", action="store_true", help="on SIGINT (Ctrl-C), SIGTERM or SIGHUP, "
                      "finish the step and write a checkpoint, then end; a second signal ends the run immediately")
-    run.add_argument("--survive", action="store_true", help="go on without ranks that die, with the same bits. It "
+    run.add_argument("--survive", action="store_true", help="continue without ranks that die, with the same bits. It "
                      "needs Open MPI: mpirun --with-ft ulfm")
     run.add_argument("--backup-every", type=whole(), metavar="K",
                      help="with --survive: after every K steps another rank has a copy of what only one rank keeps. "
@@ -62,11 +63,11 @@ def add(parser):
 
 
 def run(given: dict) -> int:
-    """Train, and print what came of it. Collective."""
+    """Train, and print the result. Collective."""
     survive = given.get("survive", False)
     comm = _open(given.pop("timeout", TIMEOUT_SECONDS), survive)
     from refimpl.training.run.signals import Signals
-    from refimpl.training.session import train  # all that it needs is loaded before signals become errors
+    from refimpl.training.session import train  # loaded before signals become errors
 
     with Signals(given.pop("checkpoint_on_signal", False)) as signals:
         with _before_training(survive):
@@ -79,11 +80,11 @@ def run(given: dict) -> int:
 
 
 def _open(timeout, survive):
-    """Return the communicator of all ranks; a rank that MPI does not let in is ended after the time-out. Collective.
+    """Return the communicator of all ranks. A rank whose MPI_Init hangs is ended after the time-out. Collective.
 
-    survive: one whose ranks can go on when others die. Refused where MPI cannot.
+    survive: a communicator whose ranks can continue when others die. Raises ValueError if MPI cannot do this.
     """
-    import refimpl.gradients  # noqa: F401 - what takes long to load is no waiting for others
+    import refimpl.gradients  # noqa: F401 - slow to load; must not count as a wait for others
 
     if survive:
         watch_heartbeats(timeout)
@@ -102,7 +103,7 @@ def _open(timeout, survive):
 
 
 def _before_training(survive):
-    """Return a context in which the death of a rank ends all: the training that could go on has not begun. Local."""
+    """Return a context in which the death of a rank ends all, because the training has not begun yet. Local."""
     if not survive:
         return nullcontext()
     from refimpl.transport.survival import before_training  # loads MPI
@@ -121,21 +122,22 @@ def _train(given: dict, comm, signals, train):
     replay = comm.together(lambda: _recorded(recipe, options, rest))
     model, data, heldout, recipe, options, changes = comm.together(
         lambda: _prepare(recipe, options, rest, comm.size) if replay is None else _prepare_replay(replay, comm))
-    if replay is not None and comm.size != replay.plan.ranks:  # what it leaves is no run of these ranks
+    if replay is not None and comm.size != replay.plan.ranks:  # its files would not be a run of these ranks
         rest["no_output"] = True
     output = comm.together(lambda: _output(rest, recipe.model, options))
-    name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
+    name = comm.share_text(str(output))[0]  # two ranks might find different free names
     output = signals.directory = output and Path(name)
     quiet = comm.rank != 0 or rest.get("json", False)
     if not quiet and replay is not None:
-        print(f"{recipe.model} on {recipe.data}: {replay.options.consistency} on {replay.plan.ranks} ranks, as "
-              f"recorded in {replay.directory}, on {comm.size} -> {output or 'no files'}", flush=True)
+        where = f"on {counted(replay.plan.ranks, 'rank')}, as recorded in {replay.directory}, on {comm.size}"
+        print(f"{recipe.model} on {recipe.data}: {replay.options.consistency} {where} -> {output or 'no files'}",
+              flush=True)
     elif not quiet:
         introduce(comm, recipe, options, output, changes)
     watcher, unit = _watcher(comm), entry_of(recipe.model).unit
     per = "s" if options.consistency == SYNCHRONOUS else "s on rank 0"
     with StepProgress(options.steps, unit, quiet, per) as progress:
-        if "survive" in rest:  # any rank may become the first one, which speaks
+        if "survive" in rest:  # any rank may become rank 0, which prints
             quiet = progress.quiet = rest.get("json", False)
         asked = dict(options=options, output=output, resume=rest.get("resume"), change=changed,
                      keep_best=rest.get("keep_best", False),
@@ -158,7 +160,7 @@ def _train(given: dict, comm, signals, train):
 
 
 def _survive(model, data, heldout, comm, backup_every, asked):
-    """Train on without ranks that die; return the result, and the communicator of the ranks that are left."""
+    """Train, and continue without ranks that die; return the result, and the communicator of the living ranks."""
     from refimpl.training.survival.session import SurvivingSession
 
     session = SurvivingSession(model, data, heldout, backup_every=backup_every, **asked)
@@ -167,9 +169,9 @@ def _survive(model, data, heldout, comm, backup_every, asked):
 
 
 def _watcher(comm):
-    """Return what looks at each step, where the environment names its class; else None. Local.
+    """Return the object that watches each step, if the environment names its class; else None. Local.
 
-    REFIMPL_WATCH: "package.module:Class", made with ``comm``; has ``step``, see ``train``'s watch, and ``close()``.
+    REFIMPL_WATCH: "package.module:Class", called with ``comm``. It has ``step`` (see ``train``'s watch) and ``close``.
     """
     module, _, name = os.environ.get("REFIMPL_WATCH", "").partition(":")
     return getattr(importlib.import_module(module), name)(comm) if module else None
@@ -178,7 +180,7 @@ def _watcher(comm):
 def _prepare(chosen_recipe, chosen_options, rest, ranks):
     """Return (model, data, heldout, recipe, options, changes): from the options, the checkpoint, or the defaults.
 
-    changes: what a run that is resumed does otherwise than before, in words.
+    changes: what is different in a resumed run, in words.
     """
     from models.recipe import build, recipe_of, resumed
     from refimpl.training.memory import members_of, require_memory
@@ -199,7 +201,7 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
     else:
         recipe, complete = recipe_of(name, {**chosen_recipe, **chosen_options})
         if chosen_options.get("consistency", SYNCHRONOUS) != SYNCHRONOUS and "clip_norm" not in chosen_options:
-            complete["clip_norm"] = None  # it is the default of some models, but no rank knows all gradients
+            complete["clip_norm"] = None  # the default of some models, but no rank knows all gradients
         options = Options(**complete)
         if "rate_steps" not in chosen_options:
             options = replace(options, rate_steps=updates_of(options, ranks))
@@ -210,7 +212,7 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
 
 
 def _check_survival(rest):
-    """Raise ValueError for options that do not go with --survive, or are nothing without it."""
+    """Raise ValueError for options that cannot be used with --survive, or that need it."""
     if "backup_every" in rest and "survive" not in rest:
         raise ValueError("--backup-every says how often --survive copies rows: give both, or leave it out")
     if "replay" in rest and "survive" in rest:
@@ -218,7 +220,7 @@ def _check_survival(rest):
 
 
 def _recorded(recipe, options, rest):
-    """Return the run to be replayed, None: none. Raises ValueError beside options that its directory says itself."""
+    """Return the run to be replayed, or None. Raises ValueError for options that the run itself decides."""
     from refimpl.training.consistency.served.record import RecordedRun
 
     directory = rest.pop("replay", None)
@@ -231,7 +233,7 @@ def _recorded(recipe, options, rest):
 
 
 def _prepare_replay(run, comm):
-    """Return what ``_prepare`` does, of a run that is replayed on these ranks."""
+    """Return what ``_prepare`` returns, for a run that is replayed on these ranks."""
     from models.recipe import build, resumed
 
     recipe = resumed(run.describe, {})
@@ -239,7 +241,7 @@ def _prepare_replay(run, comm):
 
 
 def _changes(before, now) -> list[str]:
-    """Return what is otherwise, in words. before, now: recipe and options."""
+    """Return the differences in words. before, now: (recipe, options)."""
     was, found = (recipe.to_json() | options.to_json() for recipe, options in (before, now))
     said = {name: ["{...}" if isinstance(value, dict) else str(value) for value in (found[name], was[name])]
             for name in found if found[name] != was[name]}
@@ -247,7 +249,7 @@ def _changes(before, now) -> list[str]:
 
 
 def _output(rest, model, options):
-    """Return the run directory: as asked, the one resumed from, or the next free name; None for no files."""
+    """Return the run directory: of --output, of --resume, or the next free name; None for no files."""
     from refimpl.training.run.directory import free_name
 
     if rest.get("no_output"):

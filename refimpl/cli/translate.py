@@ -38,7 +38,7 @@ def run(given: dict) -> int:
 
 
 class Translator:
-    """A trained model and its words. Raises ValueError for a run of a model that does not translate."""
+    """A trained model and its vocabulary. Raises ValueError if the run's model does not translate."""
 
     def __init__(self, directory: Path):
         from models.recipe import Recipe, model_and_content
@@ -60,8 +60,7 @@ class Translator:
         return self.pairs.text(self.answer(self.model, self.values, self.pairs.numbers(text), beam))
 
     def score(self, count: int, beam: int) -> dict:
-        """Return how many held-out sentences are translated exactly, and BLEU and chrF by sacrebleu, if there is one.
-        """
+        """Return the fraction of held-out sentences translated exactly; with sacrebleu installed also BLEU and chrF."""
         sources, targets = (part[:count] for part in self.pairs.heldout)
         found, expected = [], [self.pairs.text(target) for target in targets]
         for source in track(sources, "translating", console=Console(stderr=True), disable=not sys.stderr.isatty()):

@@ -1,4 +1,4 @@
-"""Pack trees into a network's links: the fastest rate, the proof that none is faster, and the trees."""
+"""Pack trees into a network's links; print the best rate, the proof that no rate is better, and the trees."""
 
 import json
 
@@ -66,12 +66,12 @@ def describe(packing) -> str:
     """Return a packing in words. Local."""
     n, rate, best = packing.links.ranks, packing.rate, packing.best
     load = sorted(packing.load().values())
-    order = "canonical " * bool(packing.ways)
+    order = "reproducible " * bool(packing.ways)
     lines = [f"{order}{packing.kind} of {n} ranks on {packing.links.name}: rate {_number(rate)}, "
              f"{len(packing.trees)} trees",
              f"  proof  no {order}schedule is faster than {_number(best)}: {packing.proof}"]
     if rate < best:
-        lines.append(f"  loss   with fewer trees {float(1 - rate / best):.1%} of that are lost")
+        lines.append(f"  loss   fewer trees lose {float(1 - rate / best):.1%} of this rate")
     lines.append(f"  load   of the links {_number(load[0])} to {_number(load[-1])}, all together "
                  f"{_number(sum(load) / len(load))}")
     if packing.ways:
@@ -84,7 +84,7 @@ def describe(packing) -> str:
 
 
 def _ways(packing) -> list[str]:
-    """Return lines about the order of the sums: what it costs, and where they are formed."""
+    """Return lines about the order of the sums: what it costs, and where the sums are formed."""
     from refimpl.collectives.links import pack_trees
 
     free, items = pack_trees(packing.links).rate, packing.items
@@ -98,5 +98,5 @@ def _ways(packing) -> list[str]:
 
 
 def _number(value) -> str:
-    """Return a fraction, and what it is about."""
+    """Return a fraction, and its approximate value."""
     return f"{value}" if value.denominator == 1 else f"{value} = {float(value):.4g}"

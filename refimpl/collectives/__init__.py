@@ -11,4 +11,4 @@ __all__ = ["ALGORITHMS", "HALVES", "Proof", "Round", "Schedule", "ScheduleError"
            "complaint", "make_schedule", "prove", "run", "run_local", "schedule_of", "watch_local"]
 
 __getattr__, __dir__ = handed_on(__name__, {"run": "refimpl.collectives.running"})
-"""``run`` imports MPI, whose start waits for all ranks. So it is imported at its first use."""
+"""``run`` imports MPI, whose start waits for all ranks. So it is imported only when it is used."""

@@ -15,7 +15,7 @@ from refimpl.gradients import cover, leaves_of
 from refimpl.transport.machines import Machines
 
 MOST_FOR_TREES = 12
-"""The most nodes of the microbatch tree that machines begin with. With more, packing trees takes too long."""
+"""The most partial sums with which machines may begin. With more, packing trees takes too long."""
 DIFFERENT = 0.8
 """Trees are considered if the slowest card has at most this part of the fastest one's rate: measurements vary, too."""
 
@@ -42,10 +42,8 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     """Choose for ``leaves`` microbatches and a vector of ``elements`` of ``itemsize`` bytes on these machines. Local.
 
     The same network always gives the same choice.  network: as calibrate measured it. It may be None if all ranks share
-    one
-    machine: then ranks read each other's arrays in place, unless ``shared_memory`` is False.  links: the name of a
-    network whose links alone may be used, with one rank on each machine. It says which links exist, ``network`` how
-    fast they are.
+    one machine: then ranks read each other's arrays in place, unless ``shared_memory`` is False.  links: the name of a
+    network. Then each rank must be a machine, and only this network's links are used, with their measured rates.
     Raises ValueError if network is of other machines, is None with several machines, or does not fit ``links``.
     """
     ranks = sum(map(len, machines))
@@ -58,7 +56,7 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     names = (*ALGORITHMS, *_trees_for(network, leaves)) if ranks <= PROVED else AT_SCALE
     best, predicted, canonical = _fastest(names, leaves, elements, itemsize, network)
     if best is None:
-        raise ValueError(f"--allreduce auto: no algorithm in reproducible order is predicted at a glance for {ranks} "
+        raise ValueError(f"--allreduce auto: no algorithm in reproducible order can be predicted quickly for {ranks} "
                          f"ranks and {leaves} microbatches; give a power of two of ranks, and as many microbatches")
     reason = _reason(best, predicted, canonical, elements * itemsize, network)
     return AllreduceChoice(best, predicted, canonical, reason)
@@ -75,7 +73,7 @@ def _fastest(names, leaves, elements, itemsize, network):
             segments = segments_of(schedule, elements, itemsize, len(machines))
             segments = segments if network.ranks <= PROVED else min(segments, MOST)
             predicted[name] = seconds_of(schedule, network, elements, itemsize, segments)
-        except (ValueError, ArithmeticError):  # it cannot serve these numbers or links, or no packing is proved
+        except (ValueError, ArithmeticError):  # it does not work with these numbers or links, or no packing is proved
             continue
         canonical[name] = same
     best = min(filter(canonical.get, predicted), key=predicted.get, default=None)  # the first of equals
@@ -83,8 +81,8 @@ def _fastest(names, leaves, elements, itemsize, network):
 
 
 def _on_links(name, leaves, elements, itemsize, machines, measured):
-    """Choose among the algorithms that send only between ranks with a link, or a way through switches, between them."""
-    from refimpl.collectives.links import named_links  # SciPy takes its time to load
+    """Choose among the algorithms that send only between ranks joined by a link, or by links through switches."""
+    from refimpl.collectives.links import named_links  # SciPy loads slowly
 
     links, wish = named_links(name), f"--allreduce {AUTO_ON}{name}"
     if measured is None or not measured.links or len(machines) < measured.ranks or links.ranks != measured.ranks:
@@ -97,8 +95,8 @@ def _on_links(name, leaves, elements, itemsize, machines, measured):
     network = GraphNetwork(links, unit, measured.latency, measured.reduction, measured.overhead)
     best, predicted, canonical = _fastest((*ALGORITHMS, CANONICAL_TREES + name), leaves, elements, itemsize, network)
     if best is None:
-        raise ValueError(f"{wish}: no canonical algorithm uses only these links, and no trees were packed for {leaves} "
-                         "microbatches; name trees:NETWORK, which adds in another order")
+        raise ValueError(f"{wish}: no algorithm in reproducible order uses only these links, and no trees were packed "
+                         f"for {leaves} microbatches; name trees:NETWORK, which adds in another order")
     lines = [_reason(best, predicted, canonical, elements * itemsize, network), *_matrix(measured)]
     lines += [f"link {a} to {b} carries {part / unit:.2f} of what {name} says: correct the network, or look at the "
               "cable"
@@ -107,7 +105,7 @@ def _on_links(name, leaves, elements, itemsize, machines, measured):
 
 
 def _trees_for(network, leaves) -> list[str]:
-    """Return the name of trees for the network's cards, if their rates differ and machines have few nodes to sum."""
+    """Return the name of trees for the network's cards, if their rates differ and there are few partial sums."""
     cards = _cards(network)
     nodes = sum(len(cover(sorted(leaf for rank in ranks for leaf in leaves_of(rank, network.ranks, leaves))))
                 for ranks in network.machines)

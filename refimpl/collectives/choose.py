@@ -21,7 +21,7 @@ HALVES = {
 
 ALGORITHMS = {name: allreduce_of(halves.reduce_scatter, halves.allgather) for name, halves in HALVES.items()}
 ALGORITHMS["recursive-doubling"] = recursive_doubling
-"""name -> generator(inputs) of an allreduce's rounds; it returns the owner of each chunk between the halves."""
+"""name -> generator(inputs): it yields an allreduce's rounds and returns the chunks' owners between the halves."""
 
 TREES, CANONICAL_TREES, MACHINE_TREES = "trees:", "canonical-trees:", "hierarchical-trees:"
 """The first parts of the names of allreduces over packed trees. The name of a network follows, see ``links.NAMED``."""
@@ -34,7 +34,7 @@ def by_machine(algorithm: str) -> bool:
     return algorithm.startswith("hierarchical")
 
 
-@lru_cache(maxsize=64, typed=True)  # V may also say which rank has which microbatches
+@lru_cache(maxsize=64, typed=True)  # typed: V may be a ``Dealt``
 def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduce", machines=None) -> Schedule:
     """Return the proved schedule of an algorithm for ``leaves`` microbatches on ``ranks`` ranks. Local.
 
@@ -42,7 +42,7 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     are reproducible. kind: see ``Schedule``.  machines: for hierarchical, a tuple of tuples: the ranks that share
     memory. ``nccl``: NCCL's own allreduce, only on GPUs; its bytes are counted as the ring's, and its order is not
     reproducible. ``trees:NETWORK``: spanning trees packed into the links between the ranks of a network; the order is
-    not reproducible. ``canonical-trees:NETWORK``: the same trees for the answer, but sums are nodes of the microbatch
+    not reproducible. ``canonical-trees:NETWORK``: such trees send the answer, but sums are nodes of the microbatch
     tree. ``hierarchical-trees:NETWORK``: the same between machines, which are the network's nodes.
     Raises ValueError for an unknown algorithm, or one that does not work with these numbers.
     """
@@ -63,7 +63,7 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
 
 
 def _trees(algorithm, inputs, kind, machines):
-    from refimpl.collectives.links import named_links, pack_canonical, pack_trees  # SciPy takes its time to load
+    from refimpl.collectives.links import named_links, pack_canonical, pack_trees  # SciPy loads slowly
     from refimpl.collectives.links.on_machines import machine_schedule
     from refimpl.collectives.links.schedule import tree_schedule
 

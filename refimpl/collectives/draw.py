@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from refimpl.collectives.schedule import Schedule
+from refimpl.transport.machines import counted
 
 LINES = 6
 """The most lines of text for a rank in one round."""
@@ -39,7 +40,7 @@ def _table(rows, ranks, room) -> str:
 
 
 def _cells(step, ranks) -> list[list[str]]:
-    """Return for each rank the lines about what it sends and adds in a round."""
+    """Return for each rank the lines of a round: what it sends and adds."""
     to: list[dict] = [{} for _ in range(ranks)]
     added: list[dict] = [{} for _ in range(ranks)]
     for t in step.transfers:
@@ -100,7 +101,7 @@ def figure_of(schedule: Schedule, title: str = ""):
     axes.grid(False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.vlines(range(1, len(rounds)), -0.4, schedule.ranks - 0.6, color="#000000", alpha=0.12, linewidth=0.8)
-    axes.set_title(title or f"{schedule.name}: {schedule.kind} over {schedule.ranks} ranks", loc="left")
+    axes.set_title(title or f"{schedule.name}: {schedule.kind} over {counted(schedule.ranks, 'rank')}", loc="left")
     if rounds:
         figure.legend(frameon=False, loc="outside lower center", ncols=3)
     return figure
@@ -109,7 +110,7 @@ def figure_of(schedule: Schedule, title: str = ""):
 def _arrows(axes, schedule, rounds):
     transfers = [(number, t) for number, step in enumerate(rounds) for t in step.transfers]
     to_add, to_keep = ([x for x in transfers if bool(x[1].target) == added] for added in (True, False))
-    # Okabe & Ito's colours, as the other plots: one dark, one light, told apart in print too
+    # Okabe & Ito's colours, as in other plots: one dark, one light, so that they differ in print, too
     for colour, label, chosen in (("#0072b2", "sent to be added", to_add), ("#e69f00", "sent to be kept", to_keep)):
         if chosen:
             begin = [(number + 0.08, t.source) for number, t in chosen]

@@ -1,6 +1,6 @@
-"""Predicts the time to prove, draw or simulate an algorithm on N ranks. Measured on a core of 2024.
+"""Predict the time to prove, draw or simulate an algorithm on N ranks, from measurements on a processor core of 2024.
 
-    show a schedule of N chunks     3e-7 N^3 s: every chunk on every rank, then whether the ranks' programs meet
+    show a schedule of N chunks     3e-7 N^3 s: every chunk on every rank, then the check for deadlocks
     of 1 or 2 chunks                2e-6 N^2 s: whole vectors up and down a tree
     simulate                        2e-7 s a transfer of columns; 6e-6 s and 330 bytes a transfer of tuples
 """
@@ -16,18 +16,18 @@ COLUMNS = ("ring", "direct", "halving-doubling", "hierarchical")
 """Algorithms that are simulated as columns; hierarchical, if all machines have the same power of two of ranks."""
 PATIENCE = 60.0  # seconds that a user waits for an algorithm given by its name
 GLANCE = 10.0  # seconds for each algorithm of "all"
-A_RANK, A_MICROBATCH = 2e-6, 4e-6  # seconds: its place among the machines; its leaf
+A_RANK, A_MICROBATCH = 2e-6, 4e-6  # seconds to handle a rank, a microbatch
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Seconds and bytes of memory."""
+    """The predicted seconds and bytes of memory."""
 
     seconds: float
     nbytes: float = 0.0
 
     def part_of(self, seconds: float) -> float:
-        """Return the larger of: its part of ``seconds``, and its part of this host's memory. Local."""
+        """Return the larger fraction: of ``seconds``, or of this host's memory. Local."""
         return max(self.seconds / seconds, self.nbytes / memory())
 
     def __str__(self):
@@ -46,7 +46,7 @@ def of_proof(algorithm: str, ranks: int, microbatches: int = 0) -> Effort:
 def of_simulation(algorithm: str, ranks: int, each: int = 1, segments: int = 1) -> Effort:
     """Return the effort to simulate an algorithm on machines of ``each`` ranks. Local."""
     each, many, levels = min(each, ranks), -(-ranks // each), 2 * ranks.bit_length()
-    uneven = algorithm == "hierarchical" and (each & each - 1 or ranks % each)  # then it is made of tuples
+    uneven = algorithm == "hierarchical" and (each & each - 1 or ranks % each)  # then rounds are tuples
     transfers = {"ring": 2 * ranks**2, "direct": 2 * ranks**2,
                  "hierarchical": 2 * each * many**2 + 2 * many * each**2, "binomial-tree": 2 * ranks,
                  "double-tree": 4 * ranks}.get(algorithm, levels * ranks)

@@ -9,7 +9,7 @@ from refimpl.collectives.schedule import Schedule
 def run_local(schedule: Schedule, arrays, in_place: bool = True):
     """Run the collective and return slot 0 of each rank, a list of (n,) arrays. Local.
 
-    in_place: the results are written to the first of the given arrays, and the others hold partial sums; False: copies.
+    in_place: results are written to slot 0, and other slots may hold partial sums afterwards; False: use copies.
     arrays[r]: rank r's (n,) array, or the list of its slots if it has several inputs (see ``Schedule``). An allreduce
     or allgather returns the sum on every rank. After a reduce-scatter only chunk c of rank owners[c] is valid. An
     allgather reads nothing else. Raises ValueError if ranks, slots, lengths or dtypes do not fit.
@@ -44,7 +44,7 @@ def _states(schedule, arrays, in_place):
 
     yield [own[0] for own in slots]
     for step in schedule.rounds:
-        # all at once: read everything, then write
+        # transfers are simultaneous: read everything, then write
         moving = [view(t.source, t.origin, t.start, t.stop).copy() for t in step.transfers]
         for t, message in zip(step.transfers, moving):
             view(t.destination, t.target, t.start, t.stop)[...] = message
@@ -58,7 +58,7 @@ def _check(schedule, slots):
     if len(slots) != schedule.ranks:
         raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, arrays of {len(slots)} were given")
     for rank, (own, nodes) in enumerate(zip(slots, schedule.inputs)):
-        if len(own) != max(1, len(nodes)):  # slot 0 exists even where a rank has no input
+        if len(own) != max(1, len(nodes)):  # slot 0 exists even if a rank has no input
             raise ValueError(f"the schedule wants {max(1, len(nodes))} inputs on rank {rank}, not {len(own)}")
     shapes = {(array.shape, array.dtype.name) for own in slots for array in own}
     if len(shapes) != 1 or len(slots[0][0].shape) != 1:

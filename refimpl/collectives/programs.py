@@ -1,4 +1,4 @@
-"""Checks that ranks which run their own programs never deadlock: matches sends with receives, without buffers."""
+"""Check that ranks which run their own programs never deadlock. It matches sends with receives, without buffers."""
 
 from collections import defaultdict, deque
 

@@ -62,7 +62,7 @@ class Expressions:
     def common(self, left: int, right: int) -> str:
         """Return the names of the contributions in both; "" if there are none."""
         both = self.contains[left] & self.contains[right]
-        return self.named(both) if both else ""  # asked of every sum: names are looked up only for an error
+        return self.named(both) if both else ""  # every sum asks this, so names are looked up only for an error
 
     def named(self, bits: int) -> str:
         """Return the names of the contributions in ``bits``."""
@@ -119,7 +119,7 @@ class _Execution:
             if (rank, slot, chunk) in read:
                 self._fail(f"rank {rank} sends slot {slot}, chunk {chunk} while it is being written")
             if self.schedule.moves and (slot, chunk) in self.memory[rank]:
-                self._fail(f"rank {rank} is sent chunk {chunk} into slot {slot}, where it has it already: duplicated")
+                self._fail(f"rank {rank} receives chunk {chunk} in slot {slot}, where it has it already: duplicated")
             self.memory[rank][slot, chunk] = expression
 
     def _add(self, step):

@@ -18,7 +18,7 @@ def parse(text: str, units: dict, what: str) -> float:
     except (TypeError, ValueError, KeyError):
         number = math.inf
     if number == math.inf:
-        raise ValueError(f"{what} {text!r}: needed is a number and one of {', '.join(filter(None, units))}")
+        raise ValueError(f"{what} {text!r}: give a number and one of {', '.join(filter(None, units))}")
     return number
 
 

@@ -1,1 +1,1 @@
-"""What experiments need: a launcher, the emulated cluster, comparisons, benchmarks, pictures."""
+"""Experiments: the emulated cluster, benchmarks, comparisons, and the papers' experiments."""

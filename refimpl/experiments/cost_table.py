@@ -1,10 +1,10 @@
-"""The cost table, measured: what a step costs for variables of one kind and strategy, by the ledger.
+"""The paper's cost table, measured: the bytes of a step for variables of one kind and strategy, from the ledger.
 
     case = CostCase(sparse=True, strategy="server", variables=4, alpha=Fraction(1, 8))
     count_bytes(case, comm) == [closed_formula(case, comm.size)] * comm.size
 
-Rows are touched as the closed formulas assume it: each rank touches α R rows of every variable, which are not the same
-rows on every rank. The step is a training's, by the trainer. Source: docs/paper.md, Bytes.
+Rows are touched as the closed formulas assume: each rank touches α R rows of every variable, not the same on every
+rank. The trainer does the step. Source: docs/paper.md, Bytes.
 """
 
 import json
@@ -37,16 +37,16 @@ ITEM = 4  # bytes of an element: float32
 TITLES = {(True, "server"): "sparse, server", (True, "allgather"): "sparse, allgather",
           (True, "as-dense"): "sparse, sent whole", (False, "server"): "dense, server",
           (False, "allreduce"): "dense, allreduce"}
-"""(sparse, strategy) -> what tables and plots call it."""
+"""(sparse, strategy) -> title in tables and plots."""
 
 
 @dataclass(frozen=True)
 class CostCase:
-    """m equal variables of (rows, columns) float32 of one strategy, and α, the part of the rows that a rank touches.
+    """m variables of (rows, columns) float32 with one strategy, and α, the part of the rows that a rank touches.
 
     strategy: its name, as plans have it.  partitions: P of each sparse variable on the server, interleaved.
     Variables and partitions are spread over the owners; one variable in one partition has one owner.
-    Raises ValueError for a strategy of the other kind, and where partitions cannot have equally many touched rows.
+    Raises ValueError for a strategy of the other kind, and if partitions cannot have the same number of touched rows.
     """
 
     sparse: bool
@@ -70,7 +70,7 @@ class CostCase:
 
     @property
     def title(self) -> str:
-        """The kind and the strategy, in words."""
+        """The kind and the strategy as text."""
         return TITLES[self.sparse, self.strategy]
 
     @property
@@ -80,7 +80,7 @@ class CostCase:
 
 
 def closed_formula(case: CostCase, ranks: int) -> Bytes:
-    """Return the cell of the cost table: bytes sent and received by the rank that has most, in a step. Local.
+    """Return the cell of the cost table: bytes in and out of the busiest rank in a step. Local.
 
     One variable in one partition on the server: its owner's. Several: everyone's.
     Raises ValueError if they are not a multiple of the ranks, so that some own more than others.
@@ -103,9 +103,9 @@ def closed_formula(case: CostCase, ranks: int) -> Bytes:
 
 
 def count_bytes(case: CostCase, comm=None) -> list[Bytes]:
-    """Do one training step of a case; return what each rank sent and received in it, by rank. Collective.
+    """Do one training step of a case; return the bytes in and out of each rank. Collective.
 
-    Every rank is a machine of its own: nothing goes through shared memory. The list is the same on every rank.
+    Each rank is its own machine, so nothing goes through shared memory. The list is the same on every rank.
     """
     comm = Communicator.of(comm)
     comm = Communicator(comm.mpi, machines=in_blocks(comm.size, 1))
@@ -122,7 +122,7 @@ def count_bytes(case: CostCase, comm=None) -> list[Bytes]:
 
 
 def who_sends_whom(case: CostCase, ranks: int) -> np.ndarray:
-    """Return the bytes of a case's step from rank to rank, as the plan accounts for them: (N, N) int64. Local."""
+    """Return the bytes of a step from rank to rank, as the plan counts them: (N, N) int64. Local."""
     model = Touching(case)
     sample = take_sample(model, Slices(case, ranks), 0, (0,))
     found = bytes_between(plan_of_case(case, in_blocks(ranks, 1)), model.variables, *sample.both(0, ranks))
@@ -130,9 +130,9 @@ def who_sends_whom(case: CostCase, ranks: int) -> np.ndarray:
 
 
 def foretell_seconds(case: CostCase, network: Network) -> float:
-    """Return how long the exchanges of a case's step are predicted to take on a network. Local.
+    """Return the predicted seconds of a step's exchanges on a network. Local.
 
-    What the formulas leave out counts here: latency, messages, sums, and which card has most to carry.
+    Beyond the formulas it counts latency, messages, sums, and the busiest card.
     """
     model = Touching(case)
     sample = take_sample(model, Slices(case, network.ranks), 0, (0,))
@@ -143,8 +143,8 @@ def lines_of_strategies(case_of: Callable[[str, float], tuple[CostCase, int]], x
                         measured_at: Sequence[float], measured: dict[str, list[int]]) -> list[Line]:
     """Return each strategy's formula as a line, its measured bytes as points on it, in kB in and out of a rank. Local.
 
-    case_of(strategy, x): the case and the number of ranks at x.  x: where the formulas are worked out.
-    measured: strategy -> bytes at each of ``measured_at``, values and row numbers.
+    case_of(strategy, x): the case and the number of ranks at x.  x: the formulas are calculated there.
+    measured: strategy -> bytes of values and row numbers at each of ``measured_at``.
     """
     found = []
     for style, (strategy, counted) in enumerate(measured.items()):
@@ -162,7 +162,7 @@ def plan_of_case(case: CostCase, machines: Machines) -> Plan:
 
 
 class Touching:
-    """A model whose gradient is 1 in each row that its microbatch names, or everywhere: it only makes traffic."""
+    """A model that only makes traffic: its gradient is 1 in each row that its microbatch names, or everywhere."""
 
     def __init__(self, case: CostCase):
         self.sparse = case.sparse
@@ -179,7 +179,7 @@ class Touching:
 
 
 class Slices:
-    """Data of one microbatch a rank: α R neighbouring rows, from another place on for each rank. See ``Data``."""
+    """Data of one microbatch a rank: α R neighbouring rows, with a different first row for each rank. See ``Data``."""
 
     steps_per_epoch = 1
 

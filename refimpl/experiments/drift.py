@@ -1,7 +1,7 @@
-"""How far two trainings of one model drift apart that differ in nothing but the number of ranks.
+"""How far two trainings of a model drift apart if only the number of ranks differs.
 
-With a canonical allreduce they never do (docs/design.md, I1). A ring adds in another order on another number of ranks:
-the first step's difference is a rounding error, and each step builds on the numbers of the one before.
+With an allreduce in the reproducible order they never do (docs/design.md, I1). A ring's order of addition depends on
+the number of ranks. In the first step the difference is a rounding error, and it grows with each step.
 """
 
 import numpy as np
@@ -11,11 +11,11 @@ from refimpl.transport import Communicator
 
 
 def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[dict]:
-    """Train on 1 rank and on the first n ranks of ``comm`` for each n; return each beside the first. Collective.
+    """Train on 1 rank and on the first n ranks of ``comm`` for each n; compare each with the first. Collective.
 
-    build() -> (model, data), called anew for each training.  Rank 0 gets a dict for each n, the others an empty list:
-    ranks; after each step, changed: part of all parameters that have other bits than on 1 rank, and largest: the
-    largest difference of any of them.  Raises ValueError for more ranks than there are.
+    build() -> (model, data), called for each training.  Returns on rank 0 a dict for each n (an empty list elsewhere):
+    ranks, and for each step, changed: part of the parameters whose bits differ from those on 1 rank, and largest: the
+    largest difference.  Raises ValueError for more ranks than there are.
     """
     comm = Communicator.of(comm)
     if not all(1 <= n <= comm.size for n in numbers):
@@ -32,7 +32,7 @@ def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[dict]:
                 changed = [float((a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")).mean()) for a, b in pairs]
                 found.append({"ranks": n, "changed": changed, "largest": [float(abs(a - b).max()) for a, b in pairs]})
             some.free()
-        comm.meet("a training on fewer ranks")  # ranks that have no part in it sleep here
+        comm.meet("a training on fewer ranks")  # the other ranks sleep here
     return found[1:]
 
 

@@ -1,4 +1,4 @@
-"""The job behind all that is measured on several ranks: ``measure`` starts it, and rank 0 prints one JSON object.
+"""The job of all measurements on several ranks: ``measure`` starts it, and rank 0 prints one JSON object.
 
     mpirun -n 4 python -m refimpl.experiments.job MODULE:FUNCTION JSON
 """
@@ -13,11 +13,11 @@ from refimpl.transport.launch import LaunchError, launch
 
 RATE = "200mbit"
 BYTES_A_SECOND = 200_000_000 / 8
-"""In and out of each machine of the emulated cluster, whose cards have RATE."""
+"""Bytes/s in and out of each emulated machine, whose card has RATE."""
 
 
 class JobFailed(ValueError):
-    """A job whose ranks ended otherwise than well; the message holds their own words."""
+    """A job whose ranks failed; the message holds the end of their error output."""
 
     def __init__(self, work: str, job):
         super().__init__(f"the ranks of {work} ended with status {job.returncode}:\n{job.stderr[-4000:]}")
@@ -26,12 +26,11 @@ class JobFailed(ValueError):
 
 def measure(work: str, wanted: dict, ranks: int = 1, machines: int = 0, timeout: float | None = None,
             rates=RATE, links=(), events=()) -> dict:
-    """Run function(comm, **wanted) on ranks of this machine; return what it returns on rank 0. Local.
+    """Run function(comm, **wanted) on ranks of this machine; return rank 0's result. Local.
 
     work: "module:function".  machines: emulated ones, of ``ranks`` each.  rates: of their cards, one for all or each.
-    links: cables between two of them (``cables_of``).  events: what befalls them meanwhile.
-    Raises JobFailed with the ranks' own words if they fail, ValueError if they cannot be started, or need more than
-    ``timeout`` seconds.
+    links: cables between two of them (``cables_of``).  events: changes of the network during the run.
+    Raises JobFailed if the ranks fail, ValueError if they cannot be started or need more than ``timeout`` seconds.
     """
     arguments = ["-m", __name__, work, json.dumps(wanted)]
     try:
@@ -48,16 +47,16 @@ def measure(work: str, wanted: dict, ranks: int = 1, machines: int = 0, timeout:
 
 
 def answer(work: str, wanted: str) -> None:
-    """Run a function on each rank, one thread each; print what it returns on rank 0. Collective."""
+    """Run a function on each rank, one thread each; print rank 0's result. Collective."""
     from threadpoolctl import threadpool_limits
 
-    from refimpl.transport import CollectiveError, Communicator  # MPI: never in the process that starts the ranks
+    from refimpl.transport import CollectiveError, Communicator  # starts MPI: only in the ranks
 
     comm, (module, _, function) = Communicator.of(), work.partition(":")
     with threadpool_limits(1):
         try:
             found = getattr(importlib.import_module(module), function)(comm, **json.loads(wanted))
-        except CollectiveError as problem:  # all ranks have met it
+        except CollectiveError as problem:  # the same on all ranks
             sys.exit(str(problem) if comm.rank == 0 else 1)
     if comm.rank == 0:
         print(json.dumps(found), flush=True)

@@ -1,6 +1,6 @@
-"""How long a step takes at some numbers of partitions P: each several times, in random order, to see what is noise.
+"""How long a step takes with P partitions: each P is measured several times, in random order, to see the noise.
 
-A search measures each P once, one after the other: whatever slows the machines down meanwhile looks like P's doing.
+A search measures each P once, one after another, so it cannot tell an effect of P from a moment when machines are slow.
 """
 
 import numpy as np
@@ -15,8 +15,8 @@ from refimpl.transport import Communicator
 def measure_partitions(model, data, options, comm, counts, times: int, steps: int = 3) -> dict[int, list[float]]:
     """Train, and return P -> mean seconds of ``steps`` steps, ``times`` of them. Collective; the same on all ranks.
 
-    counts: the P to measure, in a new random order each time. The slowest rank's time counts; one more step passes
-    after each change of P. Raises what a training raises, and ValueError if no variable has partitions.
+    counts: the P to measure, in a new random order each time. The slowest rank's time counts, and the step after each
+    change of P does not. Raises what a training raises, and ValueError if no variable has partitions.
     """
     comm = Communicator.of(comm)
     trainer = Trainer.open(model, data, options, comm)

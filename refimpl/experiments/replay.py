@@ -1,12 +1,12 @@
-"""Replay: a training that sleeps as long as the computation took alone, and exchanges the real rows.
+"""Replay: a training that sleeps instead of computing, and exchanges the real rows.
 
 Two cores cannot compute for 48 ranks at once, but they can move the bytes of 48 ranks. The profile of a workload says
-when a microbatch reads its rows and has its gradients ready, measured alone. A replayed microbatch sleeps to these
-moments, and returns gradients of the real ids and shapes; what the trainer does with them (pull, push, allreduce,
-merge, norm, update) is as real as ever.
+when a microbatch reads its rows and has its gradients ready, measured alone. A replayed microbatch sleeps until these
+moments, and returns gradients of the real ids and shapes. The trainer handles them (pull, push, allreduce, merge, norm,
+update) like any others.
 
-Seconds are the processor's, not the clock's (time.thread_time): on an idle core both are one, and on a shared one only
-the first says what the computation took.
+Seconds are those of the processor (time.thread_time), not of the clock. They are equal on an idle core; on a shared one
+only the processor's say how long the computation takes.
 """
 
 import time
@@ -33,7 +33,7 @@ MOST_PROFILE = 1 << 30  # bytes
 
 @dataclass(frozen=True)
 class Entry:
-    """One microbatch as it was measured.
+    """One measured microbatch.
 
     events: (seconds since the beginning, "read" or "ready", names): rows or dense values first looked up, gradients
     handed out.  seconds: in all.  needs, gradients: name -> number of an array of ids, for sparse variables.
@@ -54,16 +54,16 @@ class _Watched(UserDict):
         self.report, self.seen = report, set()
 
     def __getitem__(self, name):
-        if name not in self.seen and name in self.data:  # a look for what is not there reads nothing
+        if name not in self.seen and name in self.data:  # looking for an absent name reads nothing
             self.seen.add(name)
             self.report("read", [name])
         return self.data[name]
 
 
 def record_entry(model, dense, rows, batch, array_number) -> tuple[Entry, dict]:
-    """Compute one microbatch and return what happened when, and its gradients. Local.
+    """Compute one microbatch; return its timed events, and its gradients. Local.
 
-    array_number(ids): returns the number under which the profile keeps an array of ids.
+    array_number(ids): returns the number of this array of ids in the profile.
     """
     events, handed_out = [], set()
 
@@ -86,9 +86,9 @@ def record_entry(model, dense, rows, batch, array_number) -> tuple[Entry, dict]:
 
 
 def measure_profile(workload, microbatches: int, steps: int, directory: Path, seed: int = 0) -> Path:
-    """Compute each of the ``microbatches`` x ``steps`` microbatches twice, alone, and keep the profile. Local.
+    """Compute each of ``microbatches`` x ``steps`` microbatches twice, alone; write the profile. Local.
 
-    Parameters stay as they begin: how long a microbatch takes does not depend on them.
+    Parameters keep their first values, because the time of a microbatch does not depend on them.
     """
     model, data = workload.make_model(), workload.make_data(microbatches, seed)
     values = {v.name: v.initial_value(seed) for v in model.variables}
@@ -103,7 +103,7 @@ def measure_profile(workload, microbatches: int, steps: int, directory: Path, se
         rows = {name: values[name][ids] for name, ids in model.rows_needed(batch).items()}
         first, _ = record_entry(model, dense, rows, replace(batch, state=dict(state)), number)
         again, _ = record_entry(model, dense, rows, batch, number)
-        return min(first, again, key=lambda entry: entry.seconds)  # others may disturb a cache: the faster counts
+        return min(first, again, key=lambda entry: entry.seconds)  # others may disturb caches
 
     states: list[dict] = [{} for _ in range(microbatches)]
     with threadpool_limits(1):
@@ -128,7 +128,7 @@ class _Kept(Struct):
 
 
 class Profile:
-    """A measured profile; ids lie in a file that all ranks of a machine share read-only (mmap). Local.
+    """A measured profile. Its ids are in a file that all ranks of a machine share read-only (mmap). Local.
 
     entries[step][microbatch]: Entry.  examples[step]: words or images of a microbatch.
     """
@@ -141,20 +141,20 @@ class Profile:
 
     @property
     def mean_seconds(self) -> float:
-        """Seconds of a microbatch's computation, mean over all that were measured."""
+        """Mean seconds of computation of a microbatch."""
         return float(np.mean([entry.seconds for row in self.entries for entry in row]))
 
     def slowest_seconds(self, ranks: int) -> float:
-        """Return the seconds of a step's computation, one microbatch a rank: of the slowest, mean over steps."""
+        """Return the slowest rank's seconds of computation, one microbatch a rank, mean over steps."""
         return float(np.mean([max(entry.seconds for entry in row[:ranks]) for row in self.entries]))
 
     def ids(self, number: int) -> np.ndarray:
-        """Return an array of ids: a read-only view."""
+        """Return a read-only view of an array of ids."""
         return self.flat[self.ends[number]:self.ends[number + 1]]
 
 
 SMALL = 1e-6
-"""Every element of a replayed gradient: parameters stay finite however long it goes on."""
+"""Every element of a replayed gradient; small, so that parameters stay finite."""
 
 
 @cache
@@ -166,7 +166,7 @@ def constant(shape: tuple[int, ...], dtype) -> np.ndarray:
 
 
 class ReplayData:
-    """A ``Data`` of the profile's first V microbatches, its steps over and over; inputs are the profile's entries."""
+    """A ``Data`` that repeats the profile's steps, with its first V microbatches; inputs are the profile's entries."""
 
     def __init__(self, profile: Profile, microbatches: int):
         if not 1 <= microbatches <= len(profile.entries[0]):
@@ -192,7 +192,7 @@ class ReplayData:
 class ReplayModel:
     """A ``Model`` that replays a profile. variables: the real model's.
 
-    slowdown: seconds of replay for each measured second (cells/proportions.py says why there is such a number).
+    slowdown: seconds of replay for each measured second (cells/proportions.py says why).
     """
 
     def __init__(self, variables, profile: Profile, slowdown: float = 1.0):
@@ -230,5 +230,5 @@ class ReplayModel:
         if not variable.sparse:
             return constant(variable.shape, variable.dtype)
         ids = self.profile.ids(entry.gradients[name])
-        most = 1 << len(ids).bit_length()  # few sizes: each is kept
+        most = 1 << len(ids).bit_length()  # powers of two, so that few arrays are kept
         return RowGradient(ids, constant((most, *variable.shape[1:]), variable.dtype)[:len(ids)])

@@ -1,4 +1,4 @@
-"""How many rows of its word table a language model touches in a step: looked up in a text, and foretold from counts.
+"""How many rows of its word table a language model touches in a step: counted in a text, and predicted from counts.
 
     α = distinct words of a worker's microbatches / words of the vocabulary
 """
@@ -11,15 +11,15 @@ from models.lm import PRESETS, LanguageModel
 from refimpl.plan.sample import Sample, take_sample
 
 UNKNOWN = "<unk>"
-STEPS = 16  # sampled for a curve: smooth enough to see its shape
+STEPS = 16  # samples for a curve, enough to see its shape
 
 
 def sample_words(corpus: Corpus, streams: int, length: int, *, workers: int = 1, candidates: int | None = None,
                  steps: int = STEPS, seed: int = 0) -> Sample:
-    """Return the rows that the language model touches on a text, one microbatch a worker. Local.
+    """Return the rows that the language model touches in a text, one microbatch a worker. Local.
 
     streams: sentences read side by side by one worker.  length: words of each that a step reads.
-    candidates: of the sampled softmax, None: as in the preset "small".  A training of this seed touches these rows.
+    candidates: of the sampled softmax; None: as in the preset "small".  A training of this seed touches these rows.
     """
     sizes = dict(PRESETS["small"], vocabulary=corpus.vocabulary_size)
     sizes["samples"] = min(candidates or sizes["samples"], corpus.vocabulary_size)
@@ -32,22 +32,22 @@ def alpha_of_words(corpus: Corpus, streams: int, length: int, **sampling) -> flo
 
 
 def word_counts(corpus: Corpus) -> np.ndarray:
-    """Return how often each word occurs in the whole text, its held-out part too: (vocabulary,) int64. Local."""
+    """Return how often each word occurs in the text, with its held-out part: (vocabulary,) int64. Local."""
     return sum(np.bincount(part, minlength=corpus.vocabulary_size) for part in (corpus.train, corpus.heldout))
 
 
 def expected_rows(counts, draws: int) -> float:
-    """Return how many distinct words n independent draws are expected to bring: Σ_w (1 - (1 - p_w)^n). Local.
+    """Return the expected number of distinct words in n independent draws: Σ_w (1 - (1 - p_w)^n). Local.
 
-    counts: (vocabulary,) how often each word occurs; p_w = counts[w] / Σ counts.
+    counts: (vocabulary,) occurrences of each word; p_w = counts[w] / Σ counts.
     """
     p = np.asarray(counts, np.float64) / max(1, np.sum(counts))
-    with np.errstate(divide="ignore"):  # a word with p = 1 comes for certain: log 0 is -inf, and exp of that 0
+    with np.errstate(divide="ignore"):  # p = 1: log 0 is -inf, and its exp is 0
         return float(-np.expm1(draws * np.log1p(-p)).sum()) if draws else 0.0
 
 
 def keep_frequent(corpus: Corpus, words: int) -> Corpus:
-    """Return the text with a vocabulary of this number of words: all rarer ones become one, "<unk>". Local.
+    """Return the text with this number of words in its vocabulary: all rarer ones become "<unk>". Local.
 
     Words are numbered by falling frequency again. Raises ValueError for fewer than 2, or more than there are.
     """

@@ -1,9 +1,9 @@
-"""Simulated against measured: algorithms x sizes on an emulated cluster, predicted from its own short calibration.
+"""Compare simulated with measured seconds: algorithms x sizes on an emulated cluster, after a short calibration.
 
     python -m refimpl collectives simulate --check
 
-Every call begins with rested cards: their token buckets are full again, and let what they saved up through at once, in
-the prediction as in the network. Calls without a pause would find them as the call before left them.
+Before each call the cards rest until their token buckets are full, in the prediction and in the network. Without a
+pause, a call would depend on the call before it.
 """
 
 import os
@@ -22,15 +22,15 @@ CLUSTERS = [(4, 1), (4, 2)]
 """(machines, ranks on each)."""
 REPEATS = 5
 REST = 0.05
-"""Seconds for which cards rest before a call: enough to fill their buckets."""
+"""Seconds of rest before a call, enough to fill the cards' buckets."""
 
 
 def validate(clusters=CLUSTERS, sizes=SIZES) -> dict:
     """Return the comparison: rows of algorithm, ranks, machines, bytes, predicted and measured seconds, burst (of
-    the network as calibrated), error; on cards of ``job.RATE``. Local.
+    the calibrated network), error; on cards of ``job.RATE``. Local.
 
-    computed: processor time of all ranks in a call, shared out over the cores.
-    error: |predicted - measured| / measured.  Raises ValueError where there can be no cluster, or a job fails.
+    computed: processor time of all ranks in a call, divided by the cores.
+    error: |predicted - measured| / measured.  Raises ValueError if there can be no cluster, or a job fails.
     """
     rows = [row for machines, each in clusters for row in job.measure(
         f"{__name__}:main", {"sizes": list(sizes)}, each, machines, timeout=300)]
@@ -74,7 +74,7 @@ def main(comm, sizes) -> list[dict]:
         topology = comm.machines if name == "hierarchical" else None
         try:
             schedule = make_schedule(name, comm.size, comm.size, machines=topology)
-        except ValueError:  # it does not serve this number of ranks
+        except ValueError:  # it does not work with this number of ranks
             continue
         for size in sizes:
             vector = np.zeros(size // 4, np.float32)

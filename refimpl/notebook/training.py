@@ -9,6 +9,7 @@ from refimpl.notebook.results import measured_on, measured_or_stored
 from refimpl.pictures.timeline import read_trace, typical_step
 from refimpl.training.run.directory import read_metrics, read_result
 from refimpl.transport.launch import launch
+from refimpl.transport.machines import counted
 
 SECONDS = 120.0
 
@@ -49,7 +50,7 @@ def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, r
     folder = None if output else tempfile.TemporaryDirectory(prefix="refimpl-run-")
     directory = Path(output or Path(folder.name, "run"))
     arguments = ["-m", "refimpl", "train", model, *command_line(options), "--output", str(directory), "--json"]
-    where = f"{machines} emulated machines of {ranks_per_machine} rank{'s' * (ranks_per_machine > 1)}, {rate}"
+    where = f"{machines} emulated machines of {counted(ranks_per_machine, 'rank')}, {rate}"
 
     def run() -> dict:
         job = run_on_cluster(machines, ranks_per_machine, rate, arguments, timeout, capture=True)

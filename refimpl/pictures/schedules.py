@@ -10,14 +10,14 @@ from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.collectives.units import size_name
 from refimpl.pictures.picture import GREY, STYLE, Picture, figure_in_style, line_style, picture_of, table
-from refimpl.transport.machines import in_blocks
+from refimpl.transport.machines import counted, in_blocks
 
 ITEMSIZE = 4
 
 
 def space_time(schedule: Schedule) -> Picture:
     """Return the space-time picture of a schedule: ranks from top to bottom, rounds from left to right. Local."""
-    title = f"{schedule.name}: {schedule.kind} over {schedule.ranks} ranks"
+    title = f"{schedule.name}: {schedule.kind} over {counted(schedule.ranks, 'rank')}"
     with figure_in_style():
         figure = figure_of(schedule, title)
     return picture_of(figure, f"{title}, {len(schedule.rounds)} rounds; arrows are messages", draw_text(schedule))

@@ -15,6 +15,7 @@ from refimpl.pictures.lines import Line, draw_lines
 from refimpl.pictures.picture import (
     BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Picture, bare, figure_in_style, picture_of, table,
 )
+from refimpl.transport.machines import counted
 
 
 def draw_roundings(values, trees: dict[str, Tree], ticks) -> Picture:
@@ -152,7 +153,7 @@ def draw_sum_trees(schedules: dict[str, list[Schedule]], leaves: int) -> Picture
             for axes, schedule, tree in zip(row, line, trees[title]):
                 owner = [r for r in range(schedule.ranks) for _ in leaves_of(r, schedule.ranks, leaves)]
                 _draw_tree(axes, tree, owner, heights[title])
-                axes.set_title(f"{title}, {schedule.ranks} rank{'s' * (schedule.ranks > 1)}", fontsize=10)
+                axes.set_title(f"{title}, {counted(schedule.ranks, 'rank')}", fontsize=10)
                 told.append([title, schedule.ranks, tree_text(tree)])
             for axes in row[len(line):]:
                 axes.set_visible(False)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from refimpl.plan.strategy import strategy_of
+from refimpl.transport.machines import counted
 
 
 class Mesh(NamedTuple):
@@ -26,7 +27,7 @@ class Mesh(NamedTuple):
         match = re.fullmatch("([1-9][0-9]{0,8})x([1-9][0-9]{0,8})", text)
         mesh = cls(*map(int, match.groups())) if match else None
         if mesh is None or mesh.data * mesh.model != ranks:
-            told = "it should read DATAxMODEL" if mesh is None else f"that is {mesh.data * mesh.model} ranks"
+            told = "it should read DATAxMODEL" if mesh is None else f"that is {counted(mesh.data * mesh.model, 'rank')}"
             possible = ", ".join(f"{ranks // k}x{k}" for k in range(1, ranks + 1) if ranks % k == 0)
             raise ValueError(f"--mesh {text}: {told}, and there are {ranks}: give {possible}")
         return mesh
@@ -90,12 +91,12 @@ def check_mesh(plan, variables):
     """Return the plan if its mesh and placements fit. Raises ValueError, with possible choices. Local."""
     cut, mesh = cut_of(plan, variables), plan.on_mesh
     if mesh.size != plan.ranks or min(mesh) < 1:
-        raise ValueError(f"plan: the mesh {mesh} has {mesh.size} ranks, the plan {plan.ranks}")
+        raise ValueError(f"plan: the mesh {mesh} has {counted(mesh.size, 'rank')}, the plan {plan.ranks}")
     if mesh.model == 1 and not cut:
         return plan
     for name, members in ((v.name, plan.strategies[v.name].members) for v in cut):
         if members != mesh.model:
-            raise ValueError(f"plan: {name} is cut over {members} ranks, and a group of the mesh {mesh} has "
+            raise ValueError(f"plan: {name} is cut over {counted(members, 'rank')}, and a group of the mesh {mesh} has "
                              f"{mesh.model}: make the two numbers equal")
     if not cut:
         raise ValueError(f"plan: the mesh is {mesh}, but no variable has the strategy columns: cut one, or say "

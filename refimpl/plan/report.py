@@ -7,6 +7,7 @@ from dataclasses import asdict
 from refimpl.plan.choose import Chosen
 from refimpl.plan.codecs import encoded
 from refimpl.plan.strategy import names_of
+from refimpl.transport.machines import counted
 
 OPERATIONS = (
     "before the network, a rank adds up the gradients of its microbatches, merges rows with the same number, and asks "
@@ -50,8 +51,8 @@ def headline(chosen: Chosen) -> str:
     slowest = min(*network.bandwidth_out, *network.bandwidth_in)
     speed = (f"cards of {slowest / 125e3:.4g} Mbit/s, latency {network.latency * 1e6:.3g} us" if machines > 1
              else f"memory {min(network.memory_bandwidth) / 1e9:.3g} GB/s")
-    return (f"{ranks} rank{'s' * (ranks > 1)} on {machines} machine{'s' * (machines > 1)}, {speed}, "
-            f"{chosen.plan.microbatches} microbatches, allreduce {chosen.plan.allreduce}{encodes}{sampled}")
+    return (f"{counted(ranks, 'rank')} on {counted(machines, 'machine')}, {speed}, "
+            f"{counted(chosen.plan.microbatches, 'microbatch')}, allreduce {chosen.plan.allreduce}{encodes}{sampled}")
 
 
 def as_data(chosen: Chosen) -> dict:

@@ -15,7 +15,7 @@ def shown(capsys, *arguments):
 
 def test_text_tells_properties_and_draws(capsys):
     out = shown(capsys, "ring", "--ranks", "6")
-    for words in ("ring: allreduce over 6 ranks, 6 microbatches", "canonical   no", "rounds      10",
+    for words in ("ring: allreduce over 6 ranks, 6 microbatches", "order       not reproducible", "rounds      10",
                   "1.67 n by the busiest", "lower bound 1.67 n", "busiest: rank 0 to rank 1, 1.67 n",
                   " 0  0>r1    1>r2"):
         assert words in out
@@ -36,7 +36,7 @@ def test_every_algorithm_is_shown(capsys, algorithm):
 
 def test_one_rank_has_nothing_to_send(capsys):
     out = shown(capsys, "direct", "--ranks", "1")
-    assert "over 1 rank, 1 microbatch, the vector of n bytes in 1 chunk\n" in out
+    assert "over 1 rank, 1 microbatch, a vector of n bytes in 1 chunk\n" in out
     assert "rounds      0" in out and "busiest: rank" not in out and ">r" not in out
 
 

@@ -92,7 +92,7 @@ FILES = [
       for option in ("--output", "--resume", "--plan", "--preset", "--model", "--data")),
     (f"{PLAN} --output /", "/ is a directory"), (f"{PLAN} --network /none", "No such file"),
     *((f"bench allreduce --sizes {size}", "give a size from 4 B") for size in ("0", "1", HUGE)),
-    ("bench allreduce --sizes 1KiB large", "argument --sizes: size 'large': needed is a number and one of b, kib"),
+    ("bench allreduce --sizes 1KiB large", "argument --sizes: size 'large': give a number and one of b, kib"),
     ("bench rows --seconds inf", "is not a number above 0"),
     ("bench rows --rounds 0", "at least 1"), ("experiment parallax --output=", "the name is empty"),
     ("conformance run --target x --html /", "/ is a directory"), ("conformance run --target=", "the name is empty"),

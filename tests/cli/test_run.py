@@ -74,10 +74,10 @@ def test_a_run_that_was_cut_off_before_its_first_checkpoint_begins_anew(jobs, tm
 
 @pytest.mark.parametrize("arguments, says", [
     (["-n", "2", "--", *TINY], "the training needs --output DIR"),
-    (["-n", "2", "--", *TINY, "--no-output"], "leave out --no-output: without files there is nothing to go on from"),
-    (["-n", "2", "--", *TINY, "--resume", "x"], "leave out --resume: a run whose --output holds a checkpoint goes on"),
+    (["-n", "2", "--", *TINY, "--no-output"], "leave out --no-output: without files there is no checkpoint to continue from"),
+    (["-n", "2", "--", *TINY, "--resume", "x"], "leave out --resume: a run whose --output holds a checkpoint continues"),
     (["-n", "2", "--", "compare", "lm"], "give a training after --: run -n 4 -- train MODEL --output DIR"),
-    (["--", *TINY, "--output", "x"], "how many ranks? give -n N, or --hosts FILE"),
+    (["--", *TINY, "--output", "x"], "the number of ranks is missing: give -n N, or --hosts FILE"),
     (["--hosts", "nowhere", "--", *TINY, "--output", "x"], "No such file or directory: 'nowhere'"),
 ])
 def test_a_run_that_could_not_restart_is_refused(capfd, arguments, says):

@@ -156,7 +156,7 @@ def test_hierarchical_within_one_machine_then_across_then_back():
 
 
 def test_hierarchical_does_not_guess_the_machines():
-    with pytest.raises(ValueError, match=r"must be told which ranks share a machine: .*in_blocks\(ranks, each\); "
+    with pytest.raises(ValueError, match=r"needs the ranks of each machine: .*in_blocks\(ranks, each\); "
                                          r"on the command line --machines"):
         make_schedule("hierarchical", 4, 4)
 

@@ -167,7 +167,7 @@ def test_trees_between_machines_over_mpi_and_shared_memory(comm, shared):
     ("trees:star-2,2,1", 4, "allreduce", "the network has 3 ranks, and there are 4; start 3 ranks, or name another"),
     ("trees:nope", 3, "allreduce", "there is no network nope; there are dgx-1v"),
     ("trees:star-2,2,1", 3, "allgather", "trees:star-2,2,1 has no allgather half"),
-    ("hierarchical-trees:star-2,2,1", 3, "allreduce", "must be told which ranks share a machine"),
+    ("hierarchical-trees:star-2,2,1", 3, "allreduce", "needs the ranks of each machine"),
 ])
 def test_trees_that_do_not_fit_the_job_are_refused(name, ranks, kind, says):
     with pytest.raises(ValueError, match=says):

@@ -14,5 +14,5 @@ def test_what_is_written_is_read_again():
 
 @pytest.mark.parametrize("text", ["", "MiB", "1.2.3", "1 mile", "-1", "."])
 def test_anything_else_is_refused_in_words(text):
-    with pytest.raises(ValueError, match="--bytes .*needed is a number and one of b, kib"):
+    with pytest.raises(ValueError, match="--bytes .*give a number and one of b, kib"):
         parse(text, BYTES, "--bytes")

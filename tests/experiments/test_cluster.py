@@ -111,7 +111,7 @@ for peer in (1, 1, 2):
 
 
 @pytest.mark.parametrize("arguments, says", [
-    (["--rate", "1gbit"], "how many machines shall there be"),
+    (["--rate", "1gbit"], "the number of machines is missing"),
     (["--links", "star-1,2", "--rate", "1gbit"], "star-1,2 has switches, and cables join two machines"),
     (["--links", "path-3", "--machines", "2", "--rate", "1gbit"], "path-3 says that there are 3 machines"),
     (["--links", "dgx-1v:0,x", "--rate", "1gbit"], "give ranks after the colon"),

@@ -144,7 +144,7 @@ def test_a_third_model_is_trained_compared_planned_and_raced(toy, capsys):
     result = json.loads((toy / "run" / "result.json").read_text())
     _print_table("toy", [result])
     said = capsys.readouterr().out
-    assert "toy on 1 ranks, 4 steps" in said and "tokens/s" in said and "held-out perplexity" in said
+    assert "toy on 1 rank, 4 steps" in said and "tokens/s" in said and "held-out perplexity" in said
     assert READ_IN_PLACE not in said
     assert main(["plan", "toy", "--ranks", "4", "--machines", "2", "--rate", "1gbit", "--json"]) == 0
     assert [v["variable"] for v in json.loads(capsys.readouterr().out)["variables"]] == ["words", "bias"]

@@ -13,7 +13,7 @@ SLIPS = [  # set, answer, test, what the solution says, what a student says inst
     ("problems_0", "rate", "rate-test", ".max()", ".min()", "already grows"),
     ("problems_0", "rate", "rate-test", "return 2 /", "return 1 /", "still converges"),
     ("problems_0", "help", "seconds-test", "2 * (machines - 1)", "2 * machines", "6 messages"),
-    ("problems_0", "help", "best-test", "range(1, most + 1)", "range(2, most + 1)", "1 machines are best, you say 2"),
+    ("problems_0", "help", "best-test", "range(1, most + 1)", "range(2, most + 1)", "the best number of machines is 1, you say 2"),
     ("problems_11", "packed", "packed-test", "else (b, a)", "else (a, b)", "three trees of rate 1/2"),
     ("problems_11", "packed", "refused-test", "load[cable] <= cables[cable]", "True", "cable 0-1 carries 3/2"),
     ("problems_11", "packed", "refused-test", " or joined[a] is joined[b]", "", "make a circle"),
@@ -50,7 +50,7 @@ SLIPS = [  # set, answer, test, what the solution says, what a student says inst
     ("problems_14", "cache", "lru-test", "cache.remove(sample)", "continue", "rows are computed, you say"),
     ("problems_14", "cache", "least-test", "max(cache,", "min(cache,", "rows are enough, you say"),
     ("problems_14", "ranks", "ranks-test", "(ranks - 1) * message) if ranks > 1 else 0.0", "(ranks - 1) * message)",
-     "1 ranks are best, you say 3"),
+     "the best number of ranks is 1, you say 3"),
     ("problems_15", "largest", "feedback-test", "(-abs(whole[i]), i))[:k]\n        sent", "(-whole[i], i))[:k]\n        sent",
      "send [1], not [0]"),
     ("problems_15", "largest", "feedback-test", "i: whole[i] for", "i: gradient[i] for", "is there, you send"),
@@ -61,7 +61,7 @@ SLIPS = [  # set, answer, test, what the solution says, what a student says inst
     ("problems_15", "whole", "total-test", "/ common for", "// common for", "entry 0"),
     ("problems_15", "chance", "chance-test", "(number - below) * L", "Fraction(1, 2)", "the expectation is 13/12"),
     ("problems_15", "chance", "chance-test", "if part:", "if True:", "a sum that cannot happen"),
-    ("problems_14", "ranks", "ranks-test", "return min(", "return max(", "ranks are best, you say"),
+    ("problems_14", "ranks", "ranks-test", "return min(", "return max(", "the best number of ranks is"),
 ]
 
 

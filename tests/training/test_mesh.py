@@ -53,7 +53,7 @@ def whole(*names):
     (lambda plan: plan.update(mesh=[4, 1]), "a group of the mesh 4x1 has 1"),
     (lambda plan: plan.update(mesh=[3, 5]), "the mesh 3x5 has 15 ranks"),
     (lambda plan: plan.update(mesh=[4]), "give two numbers"),
-    (give("fc2.bias", members=1), "fc2.bias is cut over 1 ranks"),
+    (give("fc2.bias", members=1), "fc2.bias is cut over 1 rank,"),
     (give("fc1.bias", members=3), "3 members cannot share 4 column blocks"),
     (whole("fc1.bias"), "without its bias"),
     (whole("fc1.weight", "fc1.bias"), "only the first of these can be cut"),

@@ -26,7 +26,7 @@ NOT_SPOKEN = re.compile(r"^#.*$|\*+(?:[^*\n]|\n(?!\n))+\*+|_(?:[^_\n]|\n(?!\n))*
 class Verses:
     """Passages as rows of word numbers, each with the kind of its play.
 
-    train, heldout: (n, words) int64, below len(vocabulary).  train_kinds, heldout_kinds: (n,) int64, places in
+    train, heldout: (n, words) int64, below len(vocabulary).  train_kinds, heldout_kinds: (n,) int64, indices in
     ``kinds``; train_plays, heldout_plays: in ``plays``, the names of the plays.  vocabulary: words by falling
     frequency.  All read-only.
     """

@@ -37,7 +37,7 @@ class WordCounter:
 
 
 def number_by_frequency(words: list[str], counts) -> tuple[list[str], np.ndarray]:
-    """Return (vocabulary, numbers): words by falling count, ties alphabetically; words[i] is at place numbers[i].
+    """Return (vocabulary, numbers): words by falling count, ties alphabetically; words[i] is at index numbers[i].
 
     words: k different words.  counts: (k,) ints.  numbers: (k,) int32.  Local.
     """

@@ -1,1 +1,1 @@
-"""What a command line may ask: options, the values that they take, and the errors for wrong ones."""
+"""The options that commands share, the values that they take, and the errors for wrong ones."""

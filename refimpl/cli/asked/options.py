@@ -1,4 +1,4 @@
-"""The options of a training: of ``train``, ``compare`` and ``plan``. Absent ones are absent: defaults come later."""
+"""The options of a training, for ``train``, ``compare`` and ``plan``. They have no defaults here: these come later."""
 
 import argparse
 from contextlib import suppress
@@ -23,14 +23,14 @@ SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-a
                 "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions",
                 "hot_rows": "--hot-rows", "balance": "--balance", "consistency": "--consistency", "mesh": "--mesh",
                 "codec": "--codec"}
-"""What a plan decides: option -> its name; given beside a plan, it would go unread."""
+"""Options that a plan decides: option -> its name. They are refused beside a plan, which would not use them."""
 REDUCERS = ("auto", *ALGORITHMS, NCCL)
 SERVED = {name: of for name, (_, of, *_) in CONSISTENCIES.items()}
-"""Consistencies that need a server: name -> what follows it."""
+"""Consistencies that need a server: name -> the text that follows it."""
 
 
 class _InPlaceOf(argparse.Action):
-    """An option that names the model, so that the argument ``position`` need not."""
+    """An option that names the model instead of the argument ``position``."""
 
     def __init__(self, position, *arguments, **named):
         super().__init__(*arguments, **named)
@@ -42,7 +42,7 @@ class _InPlaceOf(argparse.Action):
 
 
 def add_model(parser: argparse.ArgumentParser):
-    """Add the model: one of the registry by position, or one's own by --model; return the action of such an option."""
+    """Add the model: one of the registry by position, or the user's by --model; return the class of this option."""
     instead = partial(_InPlaceOf, parser.add_argument("model", choices=list(MODELS), help="one of refimpl's models"))
     parser.add_argument("--model", dest="own_model", type=nonempty, metavar="MODULE:CLASS", action=instead,
                         help="train your own model instead: package.module:Class, which is called with the sizes of "
@@ -51,7 +51,7 @@ def add_model(parser: argparse.ArgumentParser):
 
 
 def named_model(given: dict) -> str | None:
-    """Take the model's name from what was given on the command line; None: not said. Raises ValueError for two."""
+    """Remove the model's name from ``given`` and return it; None if there is none. Raises ValueError for two names."""
     ours, own = given.pop("model", None), given.pop("own_model", None)
     if ours and own:
         raise ValueError(f"--model {own} and {ours} are two models, and a training has one: leave one out")
@@ -62,7 +62,7 @@ def named_model(given: dict) -> str | None:
 
 
 def add_training_options(parser: argparse.ArgumentParser):
-    """Add what describes a training; each option's destination is its name in Recipe or Options."""
+    """Add the options that describe a training. Each option's destination is its name in Recipe or Options."""
     what = parser.add_argument_group("what is trained")
     what.add_argument("--data", type=nonempty, metavar="NAME",
                       help=f"{_of_each(lambda e: source_names(e.content))} (default: "
@@ -92,7 +92,7 @@ def add_training_options(parser: argparse.ArgumentParser):
 
 
 def add_mathematics(how):
-    """Add what the numbers depend on, beside model and data."""
+    """Add the options that change the numbers, beside model and data."""
     how.add_argument("--steps", type=whole(0), help="number of steps (default 300)")
     how.add_argument("--seed", type=int,
                      help="seed of initial values, shuffling, dropout and sampled candidates (default 0)")
@@ -154,7 +154,7 @@ def add_consistency(parser):
 
 
 def add_travel_options(how):
-    """Add what never changes a number."""
+    """Add the options that never change a number."""
     how.add_argument("--architecture", choices=["allreduce", "ps", "hybrid", "auto"],
                      help="default hybrid; auto: the strategy with the shortest predicted time, for each variable")
     how.add_argument("--plan", type=nonempty, metavar="FILE",
@@ -220,7 +220,7 @@ def _defaults(option: str) -> str:
 
 
 def split(given: dict) -> tuple[dict, dict, dict]:
-    """Return (of Recipe, of Options, the rest) of what was given on the command line."""
+    """Return the given options as (those of Recipe, those of Options, the others)."""
     from models.recipe import Recipe
     from refimpl.training.options import Options
 
@@ -235,26 +235,26 @@ def split(given: dict) -> tuple[dict, dict, dict]:
 
 
 def with_plan(options: dict) -> dict:
-    """Return the options with the plan's JSON in the place of its file's name. Local.
+    """Return the options with the plan's JSON in place of its file's name. Local.
 
-    Raises ValueError if the file holds no plan, or beside options that a plan decides; OSError if it cannot be read.
+    Raises ValueError if the file holds no plan, or for options that a plan decides; OSError if it cannot be read.
     """
-    import refimpl.strategies  # noqa: F401 - a plan knows those that were imported
+    import refimpl.strategies  # noqa: F401 - a plan knows only imported strategies
     from refimpl.plan.validate import read_plan
 
     said = [SAID_BY_PLAN[name] for name in SAID_BY_PLAN if name in options]
-    if options.get("plan", "none") == "none":  # what is said anew also ends the plan of a run that is resumed
+    if options.get("plan", "none") == "none":  # these options also end the plan of a resumed run
         return {**options, "plan": None} if said or "plan" in options else options
     if said:
         raise ValueError(f"--plan already says how variables travel: leave out {', '.join(said)}, or edit the plan")
     plan = read_plan(options["plan"])
-    changes_it = {"search_partitions": False, "hot_rows": 0, "codec": {}}  # a run that is resumed may have done so
+    changes_it = {"search_partitions": False, "hot_rows": 0, "codec": {}}  # a resumed run may have done so
     return {**options, **changes_it, "plan": plan, "architecture": str(plan.get("architecture")),
             "consistency": str(plan.get("consistency"))}
 
 
 def _consistency(text: str) -> str:
-    """Return a consistency; its number's bounds depend on the ranks. ArgumentTypeError for one that there is not."""
+    """Return a consistency. Raises ArgumentTypeError if unknown. Its number is checked later, with the ranks."""
     (name, colon, number), forms = text.partition(":"), SERVED | DECENTRALISED
     if name not in forms or bool(colon) != bool(forms[name]):
         raise argparse.ArgumentTypeError(none_of(text, [name + of for name, of in forms.items()]))
@@ -271,7 +271,7 @@ def _allreduce(text):
 
 
 def _codecs(text: str) -> dict[str, str]:
-    """Return which -> codec; whether there are such is found out where the variables are known."""
+    """Return which -> codec. Whether they exist is checked later, when the variables are known."""
     found = [pair.partition("=") for pair in text.split(",")]
     for which, equals, codec in found:
         if not (which and equals and codec):

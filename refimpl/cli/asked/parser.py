@@ -1,4 +1,4 @@
-"""A parser that says what is wrong with a command line and what to write instead; argparse prints all options first."""
+"""A parser whose errors say what is wrong, and what to write instead. (argparse prints all options first.)"""
 
 import argparse
 import difflib
@@ -7,11 +7,11 @@ import sys
 from itertools import takewhile
 
 MEANT = {"--lr": "--learning-rate", "--epochs": "--steps"}
-"""What others call an option -> its name here, where the spelling alone would not tell."""
+"""An option's name in other programs -> its name here, if the two names are not similar."""
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's parser with other errors. hints: {unknown option: what to write about it; {} stands for its value}."""
+    """argparse's parser with other errors. hints: {unknown option: its message, where {} stands for its value}."""
 
     def __init__(self, *arguments, **named):
         super().__init__(*arguments, **named)
@@ -19,7 +19,7 @@ class Parser(argparse.ArgumentParser):
         self.given: list[str] = []
 
     def parse_known_args(self, args=None, namespace=None):
-        """Parse; refuse options that there are not here, where their command is known. Exits with status 2."""
+        """Parse. Exit with status 2 for unknown options: here their command is known."""
         self.given = list(sys.argv[1:] if args is None else args)
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
@@ -27,12 +27,12 @@ class Parser(argparse.ArgumentParser):
         return found, unknown
 
     def error(self, message: str):
-        """Say on stderr what is wrong, in two lines, and exit with status 2. An unknown option goes before the rest."""
+        """Print what is wrong on stderr, in two lines, and exit with status 2. An unknown option comes first."""
         sys.stderr.write(f"refimpl: error: {self._unknown() or message}\n{self.prog} --help lists the options\n")
         sys.exit(2)
 
     def _unknown(self) -> str | None:
-        """Return what to say of the first option that there is not; None if all are known."""
+        """Return the message for the first unknown option; None if all are known."""
         for option, value in self._options_given():
             if any(name.startswith(option) for name in self._option_string_actions):
                 continue
@@ -45,9 +45,9 @@ class Parser(argparse.ArgumentParser):
         return None
 
     def _options_given(self):
-        """Yield each option that was given to this very parser, and the word behind it."""
+        """Yield each option that was given to this parser, and the word after it."""
         if any(action.nargs == argparse.REMAINDER for action in self._actions):
-            return  # what follows may be another program's
+            return  # the following options may be another program's
         given = list(takewhile(lambda word: word != "--", self.given))
         if self._subparsers is not None:
             given = list(takewhile(lambda word: word.startswith("-"), given))
@@ -62,11 +62,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def none_of(text: str, known) -> str:
-    """Return that a text is none of those known, and which of them may be meant."""
+    """Return the message that a text is none of ``known``, with the nearest of them."""
     return f"{text!r} is none of {', '.join(map(str, known))}{did_you_mean(text, known)}"
 
 
 def did_you_mean(text, known) -> str:
-    """Return the question whether the nearest of those known is meant; "" if none is near."""
+    """Return a question whether the nearest of ``known`` is meant; "" if none is near."""
     near = [each for each in known if text and each.startswith(text)] or difflib.get_close_matches(text, known, 1)
     return f"; did you mean {near[0]}?" if near else ""

@@ -1,4 +1,4 @@
-"""What an option's text may be: each returns the type that argparse asks, which refuses any other text by name."""
+"""Types of options' values, for argparse. Each refuses a wrong text with a message that quotes it."""
 
 import argparse
 import math
@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def whole(least: int = 1, also: dict | None = None):
-    """Return the type of whole numbers from ``least`` on. also: words that stand for a value, e.g. {"none": None}."""
+    """Return the type of whole numbers from ``least`` on. also: word -> its value, such as {"none": None}."""
     return _number(int, "a whole number", least, also)
 
 
 def real(least: float = 0.0, above: bool = False, also: dict | None = None):
-    """Return the type of finite numbers from ``least`` on; ``above``: greater than it. also: as for ``whole``."""
+    """Return the type of finite numbers from ``least`` on; above: greater than ``least``. also: as for ``whole``."""
     return _number(float, "a number", least, also, above)
 
 
@@ -34,37 +34,37 @@ def _number(kind, what, least, also, above=False):
 
 
 seconds = real(above=True)
-"""The type of seconds that something may take: finite, above 0."""
+"""The type of seconds: finite, above 0."""
 
 
 def steps_or_seconds(text: str) -> int | str:
-    """Return a whole number of steps, or the text itself for seconds: "30s", "2.5s". ArgumentTypeError otherwise."""
+    """Return a whole number of steps, or the text of seconds: "30s", "2.5s". Raises ArgumentTypeError."""
     if text.endswith("s"):
         return f"{seconds(text.removesuffix('s')):g}s"
     return whole()(text)
 
 
 def nonempty(text: str) -> str:
-    """Return a text that is not empty: of a file, a directory, a preset. ArgumentTypeError otherwise."""
+    """Return a text, such as a file's name. Raises ArgumentTypeError if it is empty."""
     if not text or "\0" in text:
         raise argparse.ArgumentTypeError("the name is empty: give one, or leave the option out")
     return text
 
 
 def listed(text: str) -> list[str]:
-    """Return the parts of "200mbit,100mbit": one for each machine. ArgumentTypeError where one is empty."""
+    """Return the parts of "200mbit,100mbit", one for each machine. Raises ArgumentTypeError if one is empty."""
     return [nonempty(part.strip()) for part in text.split(",")]
 
 
 def file(text: str) -> str:
-    """Return the name of a file to be written. ArgumentTypeError for one that is empty, or a directory's."""
+    """Return the name of a file to be written. Raises ArgumentTypeError if it is empty or a directory."""
     if Path(nonempty(text)).is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a directory: name a file in it")
     return text
 
 
 def slowed(text: str) -> tuple[int, float]:
-    """Return (rank, factor) of "2=3x": rank 2 takes 3 times as long to compute. ArgumentTypeError otherwise."""
+    """Return (rank, factor) of "2=3x": rank 2 takes 3 times as long to compute. Raises ArgumentTypeError."""
     rank, _, factor = text.removesuffix("x").partition("=")
     try:
         return whole(0)(rank), real(1.0)(factor)

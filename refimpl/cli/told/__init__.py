@@ -1,1 +1,1 @@
-"""What commands tell people on the terminal: tables, progress, and what a training says."""
+"""The output of commands on the terminal: tables, progress, and the messages of a training."""

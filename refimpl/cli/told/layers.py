@@ -1,14 +1,15 @@
-"""The tables of a model's layers: data-, model- or hybrid-parallel, and the mesh of all ranks."""
+"""The tables of a model's layers (data-, model- or hybrid-parallel) and of the mesh of all ranks."""
 
 from refimpl.cli.told.tables import console, table_of
+from refimpl.transport.machines import counted
 
 
 def print_layers(model: str, chosen, found):
-    """Print a row a layer, a row a mesh, and what they mean. chosen: the plan.  found: ``Layered`` of it. Local."""
+    """Print a row for each layer and mesh, and their meaning. chosen: the plan.  found: its ``Layered``. Local."""
     out, ranks = console(160), chosen.plan.ranks
     out.print(_layers(model, chosen, found), _meshes(found, len(chosen.network.machines)))
-    out.print(f"A layer's bytes are a rank's in a step of {chosen.batch:,} examples on {ranks} ranks: data: whole on "
-              "each; model: cut over all; hybrid: cut over N / G, with the best G between. FLOP/byte: data-parallel. "
+    out.print(f"A layer's bytes are a rank's in a step of {chosen.batch:,} examples on {counted(ranks, 'rank')}: data: "
+              "whole on each; model: cut over all; hybrid: cut over N / G, with the best G. FLOP/byte: data-parallel. "
               "G* = √(2 N MB in² / (ofm k² 2)), of Das et al.; exact G: the divisor of N that sends least.",
               highlight=False)
     faster = [f"; {mesh.name} would take {mesh.seconds / found.chosen.seconds:.3g} of its time, and {mesh.refusal}"
@@ -26,7 +27,7 @@ def _layers(model, chosen, found):
     rows = [(c.layer.name, f"{float(c.flop) / 1e9:,.4g}", f"{float(c.intensity):,.4g}", c.mode, str(c.groups),
              _mega(c.whole), _mega(c.cut), "-" if c.hybrid is None else _mega(c.hybrid), f"{c.star:.3g}", str(c.exact),
              c.reason) for c in found.layers]
-    return table_of(f"{model}: layers on {chosen.plan.ranks} ranks, each by itself",
+    return table_of(f"{model}: layers on {counted(chosen.plan.ranks, 'rank')}, each by itself",
                     ("layer", "GFLOP", "FLOP/byte", "mode", "G", "MB: data", "model", "hybrid", "G*", "exact G", "why"),
                     rows, words=("layer", "mode", "why"), whole=("layer", "mode"), padding=(0, 1))
 

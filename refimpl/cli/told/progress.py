@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, a few lines elsewhere. On stdout, like the result: mpirun keeps one pipe in order."""
+"""A progress bar on a terminal, a few lines elsewhere. It is on stdout like the result, so their order is kept."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""What ``train`` says of a training before its first step and after its last one."""
+"""What ``train`` prints before the first step of a training, and after the last one."""
 
 import json
 
@@ -7,23 +7,24 @@ from refimpl.gradients.codecs import IDENTITY, codec_of
 from refimpl.plain.without_barriers.consistencies import is_decentralised
 from refimpl.plan.codecs import codecs_allowed
 from refimpl.plan.plan import SYNCHRONOUS
+from refimpl.transport.machines import counted
 
 READ_IN_PLACE = ("The dense bytes are counted by the formula of the allreduce. They are not sent, because the ranks "
                  "read them in shared memory.")
 
 
 def introduce(comm, recipe, options, output, changes=()):
-    """Say what is trained, how, and where the files go; what is otherwise than before, if it is resumed."""
+    """Print what is trained, how, and where the files go; for a resumed run, also what has changed."""
     preset = f" ({recipe.preset})" if recipe.preset else ""
     mesh = f", mesh {options.mesh}" if options.mesh else ""
     codec = "".join(f", {which} gradients as {how}" for which, how in options.codec.items())
-    print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}{mesh}{codec}, {comm.size} "
-          f"rank{'s' if comm.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
-          f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
+    print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}{mesh}{codec}, "
+          f"{counted(comm.size, 'rank')}, {counted(recipe.microbatches, 'microbatch')} of {recipe.microbatch_size}, "
+          f"{options.optimizer}, {counted(options.steps, 'step')} -> {output or 'no files'}", flush=True)
     if options.consistency != SYNCHRONOUS:
         correction = "" if options.correction == "none" else f", gradients corrected by {options.correction}"
         where = (" on a replica of its own" if is_decentralised(options.consistency) else
-                 "; the order in which owners dealt with them is recorded")
+                 "; owners record the order of pulls and pushes")
         print(f"consistency {options.consistency}{correction}: each worker does {options.steps} steps{where}",
               flush=True)
     if changes:
@@ -38,7 +39,7 @@ def introduce(comm, recipe, options, output, changes=()):
 
 
 def plot_search(result, output, quiet):
-    """Draw what a partition search measured into the run directory."""
+    """Draw a partition search's measurements into the run directory."""
     if output is None or not (result.partition_search or {}).get("samples"):
         return
     from refimpl.pictures import plans
@@ -49,7 +50,7 @@ def plot_search(result, output, quiet):
 
 
 def plot_staleness_of(result, output, quiet):
-    """Draw how stale the gradients were that each owner got, into the run directory."""
+    """Draw the staleness of the gradients at each owner into the run directory."""
     if output is None or not any(result.staleness):
         return
     from refimpl.pictures.stragglers import plot_staleness
@@ -62,13 +63,13 @@ def plot_staleness_of(result, output, quiet):
 
 
 def kinds_told(sent: list) -> list[str]:
-    """Return which kinds of bytes are told: activations only where some were sent. sent: kind -> bytes, of each run."""
+    """Return the kinds of bytes to print, activations only if some were sent. sent: kind -> bytes, of each run."""
     return [kind for kind in ("dense", "rows", "indices", "activations")
             if kind != "activations" or any(one.get(kind) for one in sent)]
 
 
 def print_result(result, unit, as_json):
-    """Print the result of a training: loss, quality, speed, bytes, hashes; or everything as one JSON object."""
+    """Print the result of a training (loss, quality, speed, bytes, hashes), or everything as one JSON object."""
     record = result.to_json()
     if as_json:
         print(json.dumps(record), flush=True)
@@ -76,7 +77,7 @@ def print_result(result, unit, as_json):
     kinds = kinds_told([result.sent_per_step])
     sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in kinds)
     quality = "".join(f"  held-out {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
-    if record["loss"] is None:  # no step was done here: a replay on other ranks, a run that had ended
+    if record["loss"] is None:  # no step was done here: a replay on other ranks, or a run that had ended
         print(quality.strip())
     else:
         speed = "" if record["examples_per_second"] is None else f"  {result.examples_per_second:,.0f} {unit}/s"

@@ -2,7 +2,7 @@
 
 
 def console(width: int = 120):
-    """Return rich's console; where stdout is no terminal it is ``width`` characters wide."""
+    """Return rich's console. If stdout is not a terminal, it is ``width`` characters wide."""
     from rich.console import Console
 
     found = Console()
@@ -14,8 +14,8 @@ def console(width: int = 120):
 def table_of(title: str, headings, rows, words=(), whole=(), **looks):
     """Return rich's table of rows of texts. Local.
 
-    words: headings of columns that stand to the left; the others are numbers.  whole: of those that are never wrapped.
-    looks: what else rich's Table takes.
+    words: headings of left-aligned columns; the others are numbers.  whole: of columns that are never wrapped.
+    looks: other arguments of rich's Table.
     """
     from rich.table import Table
 

@@ -4,9 +4,9 @@
                          |0 1 2 3| <------ |4 5| <- |6|      the segments of a block are split among the members of the
                                                              next larger one, which add them; then back the same way
 
-It takes 2 ceil(log2 N) rounds for every N: a small block is done while the large ones still halve. A rank sends at most
-2 n bytes, to as many ranks at once as the next block has for each of its own. The order is reproducible for every N if
-each rank has one node of one level: the tree, too, adds up its incomplete right end from the right.
+It takes 2 ceil(log2 N) rounds for every N, because a small block is done while the large ones still halve. A rank sends
+at most 2 n bytes, in one round to several ranks of the next block if this is larger. If each rank has one node of one
+level, the order is reproducible for every N: the tree, too, adds up its incomplete right end from the right.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ def reduce_scatter(inputs):
     chunks, scratch = len(blocks[0]), [len(nodes) for nodes in inputs]
     yield from add_own("binary-blocks", inputs, chunks)
     steps = defaultdict(list)  # round -> the steps of the blocks in it
-    ready = 0  # the round in which the sum of all smaller blocks can be sent on
+    ready = 0  # the round in which the sum of all smaller blocks can be sent
     for block, smaller in zip(reversed(blocks), [None, *reversed(blocks)]):
         halvings = list(halving(block, scratch, chunks))
         for number, step in enumerate(halvings):

@@ -1,4 +1,4 @@
-"""Binomial tree: reduce to rank 0, nearest ranks first, and broadcast back the same way (Thakur et al. 2005).
+"""Binomial tree: reduce to rank 0, nearest ranks first, and broadcast along the same tree (Thakur et al. 2005).
 
     round 0   0<-1  2<-3  4<-5  6          round 1   0<---2  4<---6        round 2   0<-------4
 

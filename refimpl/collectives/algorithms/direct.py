@@ -6,8 +6,8 @@
 It takes two rounds. A rank with one input sends 2 (N - 1) / N * n bytes, the lower bound. The order is reproducible for
 every N: the owner of a chunk forms the nodes of the microbatch tree that the ranks did not form themselves.
 
-Source: reduce-scatter and allgather in one round each, as in Thakur, Rabenseifner, Gropp: Optimization of Collective
-Communication Operations in MPICH (2005): pairwise exchange, of all pairs at once.
+Source: the pairwise exchange of Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in
+MPICH (2005). Here all pairs exchange at once, so that each half is one round.
 """
 
 from refimpl.collectives.algorithms.halves import sums_of

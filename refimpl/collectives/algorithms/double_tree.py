@@ -8,8 +8,8 @@ r"""Double binary tree (Sanders, Speck & Träff 2009): half of the vector over e
                        / \     / \       In a round each rank receives and sends at most one message; of two children,
                       1   3   5   7      the first that is ready sends first.
 
-It takes about 4 log2(N) rounds without pipelining. A parent adds its children to its own, one after the other: this
-order is fixed, but from N = 3 on it is not the reproducible one.
+It takes about 4 log2(N) rounds without pipelining. A parent adds its children's vectors to its own, one after the
+other. This order is fixed, but from N = 3 on it is not the reproducible one.
 """
 
 from refimpl.collectives.algorithms.halves import add_own, mirror, one_node_each

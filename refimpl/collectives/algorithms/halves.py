@@ -1,4 +1,4 @@
-"""Building blocks of algorithms: a rank's own sums, one half of an allreduce, and the same half backwards."""
+"""Building blocks of algorithms: a rank's own sums, halves of an allreduce, and a half that runs backwards."""
 
 from refimpl.collectives.schedule import Round, Sum, Transfer
 from refimpl.gradients import Node, TreeSum, fold
@@ -20,7 +20,7 @@ def sums_of(rank: int, parts, start: int, stop: int) -> list[Sum]:
 
 
 def joins_of(rank: int, parts, start: int, stop: int):
-    """Return (sums, parts left) as ``sums_of``, but parts that form no node together are not added. Local."""
+    """Return (sums, remaining parts) as ``sums_of``, but do not add parts that form no node together. Local."""
     sums = []
     left = TreeSum.of(parts, _adder(sums, rank, start, stop)).parts
     return sums, left
@@ -48,8 +48,8 @@ def add_own(name: str, inputs, chunks: int):
 def mirror(rounds):
     """Yield the rounds of an allgather from those of a reduce-scatter: last round first, each transfer reversed.
 
-    In a reduce-scatter a rank passes each chunk on once, when it has received everything for it. So, reversed, each
-    chunk reaches every rank that has contributed to it, over the same links and in equally many rounds.
+    In a reduce-scatter a rank sends each chunk once, after it has received everything for it. So, backwards, each chunk
+    reaches every rank that has contributed to it, over the same links and in as many rounds.
     """
     for step in reversed([step for step in rounds if step.transfers]):
         yield Round(tuple(Transfer(t.destination, t.source, t.start, t.stop) for t in step.transfers))
@@ -66,7 +66,7 @@ def allreduce_of(reduce_scatter, allgather):
 
 
 def collect(generator):
-    """Return (rounds, owners): everything that an algorithm yields, and what it returns. Local."""
+    """Run an algorithm's generator; return (the rounds that it yields, the owners that it returns). Local."""
     owners = []
 
     def rounds():

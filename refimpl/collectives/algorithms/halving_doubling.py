@@ -50,7 +50,7 @@ def reduce_scatter(inputs):
     if ranks & (ranks - 1) or len(levels) != 1 or any(len(nodes) != 1 for nodes in inputs):
         raise ValueError(
             f"halving-doubling needs a power of two of ranks ({ranks} given) with the same power of two of microbatches"
-            f" each; direct is canonical for any number (--allreduce direct)"
+            f" each; direct adds in the reproducible order for any number (--allreduce direct)"
         )
     yield from halving(range(ranks), [1] * ranks, ranks)
     return owners_of(range(ranks))

@@ -1,11 +1,12 @@
-"""Hierarchical allreduce: within each machine, across machines, within (the two levels of Horovod and NCCL).
+"""Hierarchical allreduce: within each machine, across machines, within each machine (the levels of Horovod and NCCL).
 
     machine A: 0 1 2        Each machine has L lanes, L the size of the smallest one. Within a machine, a lane's rank
                | | |        receives its share (1/L) of all vectors, and adds what forms nodes of the microbatch tree.
     machine B: 3 4 5        Then the ranks of a lane do the same over the M machines (1/M of the share): rank 3 owns
           lane 0 1 2        chunk L0M1. Then back.
 
-There are always 4 rounds, some of them empty: 0 within, reduce; 1 across, reduce; 2 across, gather; 3 within, gather.
+There are always 4 rounds, of which some may be empty: 0 and 1 reduce, within and across; 2 and 3 gather, across and
+within.
 Chunk lane * M + machine belongs to the lane's rank of that machine. Ranks of a machine beyond the L lowest own nothing.
 
 The order is reproducible for every number of ranks, microbatches and machines. The microbatches of machine m are
@@ -22,7 +23,7 @@ from refimpl.collectives.schedule import Round, Transfer
 def checked_machines(machines, ranks):
     """Return the machines in order, and their ranks. Raises ValueError unless they are a partition of the ranks."""
     if machines is None:
-        raise ValueError("hierarchical must be told which ranks share a machine: machines=comm.machines, or "
+        raise ValueError("hierarchical needs the ranks of each machine: give machines=comm.machines, or "
                          "in_blocks(ranks, each); on the command line --machines SIZE ...")
     machines = [sorted(machine) for machine in machines]
     if sorted(rank for machine in machines for rank in machine) != list(range(ranks)) or not all(machines):
@@ -31,7 +32,7 @@ def checked_machines(machines, ranks):
 
 
 def _bring(owner, start, stop, held, free):
-    """Return (transfers, parts): ``owner`` receives chunks [start, stop) of what others have, in slots from ``free``.
+    """Return (transfers, parts): ``owner`` receives chunks [start, stop) from others, in slots from ``free`` on.
 
     held: (node, rank, slot).  parts: (node, slot of the owner) in leaf order.
     """

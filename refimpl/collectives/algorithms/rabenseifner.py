@@ -1,12 +1,13 @@
-"""Recursive halving-doubling for any number of ranks (Rabenseifner 2004): surplus ranks are folded into neighbours.
+"""Recursive halving-doubling for any number of ranks (Rabenseifner 2004): neighbours stand in for surplus ranks.
 
     N = 6 = 4 + 2:  0 1   2 3   4   5      0 and 1 exchange halves of the vector and add, then 1 sends its half to 0;
                     0     2     4   5      2 and 3 do the same. The four that remain halve and double. Then 0 and 2
                                            send the whole sum to 1 and 3.
 
-It takes 2 floor(log2 N) + 3 rounds if N is no power of two. Let C be the power of two below N. The folded ranks send n
-bytes, the others 2 (C - 1) / C * n, and those with a folded partner 3 n / 2 more. The order is reproducible for N =
-2**a - 2**b (3, 6, 7, 12, ...; not 5), where the folded pairs and the other ranks are nodes of the tree.
+It takes 2 floor(log2 N) + 3 rounds if N is not a power of two. Let C be the power of two below N. The surplus ranks
+("folded") send n bytes, the others 2 (C - 1) / C * n, and those with a folded partner 3 n / 2 more. The order is
+reproducible for N = 2**a - 2**b (3, 6, 7, 12, ...; not 5), where the folded pairs and the other ranks are nodes of the
+tree.
 """
 
 from refimpl.collectives.algorithms.halves import add_own, mirror

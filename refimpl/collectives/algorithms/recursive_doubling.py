@@ -3,8 +3,8 @@ r"""Recursive doubling: in round k the ranks r and r XOR 2**k exchange all they 
     r0 r1 r2 r3      0+1 0+1 2+3 2+3      every rank has the sum of all
      \X/   \X/       \__X___X__/
 
-It takes log2(N) rounds, the fewest, and each rank sends log2(N) * n bytes. So it suits short vectors. If N is no power
-of two, the surplus ranks first send their vector to a neighbour, and receive the sum at the end: 2 rounds more. Both
+It takes log2(N) rounds, the fewest, and each rank sends log2(N) * n bytes. So it suits short vectors. If N is not a
+power of two, surplus ranks first send their vector to a neighbour, and receive the sum at the end: 2 rounds more. Both
 partners add the same two numbers, so all ranks get the same bits. The order is reproducible for a power of two, and if
 the folded pairs are nodes of the tree (see rabenseifner.py). The vector is one chunk; no rank owns a part of it.
 """
@@ -15,7 +15,7 @@ from refimpl.collectives.schedule import Round, Sum, Transfer
 
 
 def recursive_doubling(inputs):
-    """Yield the rounds; return the owner of the only chunk: rank 0, though all have it. inputs[r]: rank r's nodes."""
+    """Yield the rounds; return the owner of the only chunk: rank 0, but all have it. inputs[r]: rank r's nodes."""
     pairs, members = folding(len(inputs))
     scratch = [len(nodes) for nodes in inputs]
     yield from add_own("recursive-doubling", inputs, 1)

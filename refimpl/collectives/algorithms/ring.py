@@ -1,4 +1,4 @@
-"""Ring allreduce (Patarasuk & Yuan 2009): N - 1 steps of reduce-scatter, N - 1 of allgather, to the right neighbour.
+"""Ring allreduce (Patarasuk & Yuan 2009): N - 1 steps of reduce-scatter, N - 1 of allgather, to the next rank.
 
     step 0: rank r sends chunk r     r -> r+1, which adds it to its own
     step 1: rank r sends chunk r-1   (now the sum of two ranks)

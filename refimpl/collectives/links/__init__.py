@@ -1,4 +1,4 @@
-"""Trees for the existing links: how fast a network can sum or share data, and the trees that reach this rate.
+"""Trees over a network's links: the best rate at which it can sum or share data, and trees that reach this rate.
 
     graph      a network as data: ranks, switches, links and their rates       named      well-known networks
     flow       largest flow and smallest cut                                   optimum    the best rate, its proof
@@ -13,7 +13,7 @@ from refimpl.handed_on import handed_on
 _HOME = {
     **dict.fromkeys(("Links", "read_links"), "refimpl.collectives.links.graph"),
     **dict.fromkeys(("NAMED", "named_links"), "refimpl.collectives.links.named"),
-    # each loaded when it is first asked for: these need SciPy, which takes its time to load
+    # each is loaded when it is first used: these need SciPy, which loads slowly
     **dict.fromkeys(("Packing", "Tree", "pack_canonical", "pack_trees"), "refimpl.collectives.links.pack"),
 }
 

@@ -69,7 +69,7 @@ class CanonicalHalves:
 
 
 def canonical_halves(links: Links, inputs) -> CanonicalHalves:
-    """Return the best division for these inputs. Local. Raises ArithmeticError if the solver's result is no proof."""
+    """Return the best division for these inputs. Local. Raises ArithmeticError if its proof fails."""
     items = items_of(inputs)
     values, rate, prices = _programme(links, items).solve()
     scale, whole = _few_ways(links, items, rate) or _all_ways(values)
@@ -91,9 +91,9 @@ def _all_ways(values):
 
 
 def _few_ways(links, items, rate):
-    """Return (scale, scale * values) with the least scale of a few for which they can be integers; else None.
+    """Return (scale, scale * values) with the smallest of a few scales that makes them integers; None if none does.
 
-    A small scale gives few chunks on few ways. Many ways that cross at a card slow each other down.
+    A small scale gives few chunks on few ways. Many ways through one card slow each other down.
     """
     least = lcm(rate.denominator, *(most.denominator for most in links.rates.values()))
     for scale in range(least, 5 * least, least):
@@ -167,7 +167,7 @@ def _way(start, goes, used) -> tuple[int, ...]:
         new = [b for (a, b), amount in goes.items() if a == node and amount and b not in came]
         came |= dict.fromkeys(new, node)
         todo += new
-    raise ArithmeticError(f"nothing leads on from rank {start}")
+    raise ArithmeticError(f"no link leads further from rank {start}")
 
 
 def _extended(amount, so_far, item, pieces):

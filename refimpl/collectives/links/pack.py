@@ -30,7 +30,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Packing:
-    """Trees within a network's links. rate: of the whole; best: the upper limit and its reason, as text.
+    """Trees within a network's links. rate: of the whole.  best: the upper limit.  proof: its reason, as text.
 
     ways: for reproducible sums, instead of trees to the roots: (rate, the ways of all items).  items: all items.
     """

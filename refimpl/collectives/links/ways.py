@@ -1,4 +1,4 @@
-"""The sums of a packing with ways, round by round: each item goes its way, and two that have met are added up.
+"""The sums of a packing with ways, round by round: each item goes its way, and two that meet are added up.
 
 A rank keeps an item in its lowest free slot. Its inputs are in slots 0, 1, ... until they are sent. The whole sum ends
 in slot 0.

@@ -1,4 +1,4 @@
-"""Run schedules on a rank's own arrays: by messages in segments, in shared memory, by NCCL. Nothing here knows MPI."""
+"""Run schedules on a rank's own arrays: by messages in segments, in shared memory, by NCCL. Nothing here uses MPI."""
 
 from refimpl.handed_on import handed_on
 

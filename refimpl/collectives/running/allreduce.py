@@ -1,4 +1,4 @@
-"""An allreduce for a length and dtype: in shared memory if ranks share a machine, else by messages."""
+"""An allreduce of vectors of one length and dtype: in shared memory if ranks share a machine, else by messages."""
 
 from operator import iadd
 
@@ -64,12 +64,12 @@ def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, 
 
 
 def _read_in_place(schedule, machines) -> bool:
-    """Return whether a machine's ranks read shared memory instead of messages: if partners change in most rounds."""
+    """Return whether a machine's ranks read shared memory instead of messages: in direct and hierarchical schedules."""
     if not schedule.name.startswith(MACHINE_TREES):
         return schedule.name == "hierarchical" or schedule.name == "direct" and len(machines) == 1
     try:
         return all(plan_of(schedule, machines, ranks[0]) for ranks in machines)
-    except ValueError:  # the first ranks join other nodes on one way than on another
+    except ValueError:  # the first ranks join different nodes on different ways
         return False
 
 
@@ -102,6 +102,6 @@ def check_nccl(comm: Communicator, like):
     if getattr(comm.device_transport, "name", None) != "nccl":
         why = "arrays are on the CPU" if comm.device_transport is None else comm.device_transport.reason
         raise ValueError(f"--allreduce nccl needs --device cuda and NCCL between the ranks ({why}); say --allreduce "
-                         "ring, which is as many bytes, or direct, which is canonical")
+                         "ring, which sends as many bytes, or direct, which adds in the reproducible order")
     if not comm.device_transport.adds(like.dtype):
         raise ValueError(f"--allreduce nccl: NCCL has no sum of {like.dtype}; say --allreduce direct")

@@ -28,7 +28,7 @@ class Pipeline:
         self.lanes = [[self._bind(step, lane, view, what) for step in steps] for lane, steps in enumerate(lanes)]
 
     def begin(self):
-        """Begin every lane's first step; call ``finish`` later. Collective over the ranks concerned."""
+        """Begin every lane's first step; ``finish`` completes them. Collective over the ranks of the schedule."""
         self.under_way = {}
         for lane in self.lanes:
             self._advance(iter(lane))

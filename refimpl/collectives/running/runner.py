@@ -1,4 +1,4 @@
-"""Run a schedule on the rank's own arrays, in segments: one travels while another is added up; on a GPU, in one."""
+"""Run a schedule on the rank's own arrays, in segments: one travels while another is added up. On a GPU: in one."""
 
 import weakref
 from collections import Counter, OrderedDict
@@ -14,7 +14,7 @@ CHANNELS, TREES = 1 << 10, 1 << 13
 """The first lanes of the other channels: no other message has their tags. Trees use more lanes, so they have their own.
 Otherwise channels of both kinds would share lanes, as on a mesh, where cut layers are not summed by trees.
 """
-REMEMBERED = 8  # tuples of arrays whose requests are kept
+REMEMBERED = 8  # the requests of so many tuples of arrays are kept
 
 
 class ScheduleRunner:
@@ -34,7 +34,7 @@ class ScheduleRunner:
                              f"the communicator has {comm.size}")
         self.comm, self.phase, self.elements, self.dtype, self.add = comm, phase, elements, like.dtype, add
         self.what = f"{phase} by {schedule.name}"
-        # slot 0 exists even where a rank has no input
+        # slot 0 exists even if a rank has no input
         self.given = max(1, len(schedule.inputs[comm.rank]))
         self.rounds = [step.of(comm.rank) for step in schedule.rounds]
         segments = segments_of(schedule, elements, like.dtype.itemsize, len(comm.machines)) if is_numpy(like) else 1
@@ -69,7 +69,7 @@ class ScheduleRunner:
         return pipeline
 
     def _make_scratch(self, like):
-        """Return ((slot, chunk) -> first element of its room; for each lane, slot -> array that holds its chunks)."""
+        """Return ((slot, chunk) -> its first element in scratch; for each lane, slot -> array of its chunks)."""
         rank = self.comm.rank
         used = sorted({(t.target, chunk) for step in self.rounds for t in step.transfers
                        if t.destination == rank and t.target >= self.given for chunk in range(t.start, t.stop)})

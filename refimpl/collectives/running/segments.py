@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from refimpl.collectives.schedule import Schedule
 
-# Enough to keep a link busy while a segment is added up. More bytes would only fill the queues of the network, and be
-# dropped there. Measured at 200 Mbit/s, 4 machines, 4 MiB, direct and halving-doubling: 0.99 of line rate (pieces of
-# 64 KiB), with twice as much 0.95 and 0.94, with 4 times as much 0.86 and 0.88.
-SEGMENT_BYTES = 192 * 1024  # sent by a rank in a round in which it sends a piece to every rank
+# This keeps a link busy while a segment is added up. More bytes would fill the network's queues, which then drop them.
+# Measured at 200 Mbit/s, 4 machines, 4 MiB, direct and halving-doubling: 0.99 of line rate (pieces of 64 KiB), with
+# twice as much 0.95 and 0.94, with 4 times as much 0.86 and 0.88.
+SEGMENT_BYTES = 192 * 1024  # bytes that a rank sends in a round in which it sends a piece to every rank
 LANES = 3  # segments under way together
 
 
@@ -50,7 +50,7 @@ class RankRound(NamedTuple):
 def segments_of(schedule: Schedule, elements: int, itemsize: int, machines: int = 2) -> int:
     """Return the number of segments of a vector, the same on all ranks. Local.
 
-    On one machine it is 1: there the core that adds is also the one that copies messages, so nothing could overlap.
+    On one machine it is 1: the core that adds also copies the messages, so nothing could overlap.
     """
     if machines == 1:
         return 1

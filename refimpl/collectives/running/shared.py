@@ -29,12 +29,11 @@ SHORT = 16 << 10  # bytes of a vector of which every rank adds up all for itself
 
 
 class SharedRunner:
-    """A schedule for a length and dtype, in shared memory. The constructor is local; all ranks ``open`` and call it.
+    """A schedule for a length and dtype, in shared memory. The constructor is local; ``open`` and calls are collective.
 
     slots: this rank's input arrays (elements,) in shared memory, one for each of its tree nodes (at least one). The
-    memory is kept as long as the runner or one of these arrays.  Bytes are counted as the schedule's: a read is a
-    transfer. A rank that dies in a call is noticed within a second; a rank that does not come, after the communicator's
-    time-out.
+    memory is kept as long as the runner or one of these arrays.  A read counts as the schedule's transfer. The others
+    notice within a second if a rank dies in a call, and after the communicator's time-out if it does not come.
     plan: of this rank.  window: of the machine.  reach: whether its ranks can read each other's private arrays.
     """
 
@@ -55,11 +54,10 @@ class SharedRunner:
 
     @classmethod
     def open(cls, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute) -> "SharedRunner":
-        """Return the runner of a schedule: "direct" on one machine, on several one with hierarchical's rounds.
+        """Return the runner of a schedule: "direct" on one machine; on several, one with hierarchical's rounds.
 
-        Arguments as of ``ScheduleRunner``. Collective over ``comm``. Raises CollectiveError on all ranks for other
-        arrays than NumPy's, dtypes without a kernel, schedules that do not fit the machines, and too little shared
-        memory.
+        Arguments: see ``ScheduleRunner``. Collective over ``comm``. Raises CollectiveError on all ranks for arrays that
+        are not NumPy's, dtypes without a kernel, schedules that do not fit the machines, and too little shared memory.
         """
         kinds = comm.gather_numbers([elements, like.dtype.num if is_numpy(like) else -1], f"{phase}: what is summed")
         plan = comm.together(lambda: _checked(schedule, comm, elements, like, kinds), (ValueError,))
@@ -72,9 +70,9 @@ class SharedRunner:
     def __call__(self, slots=None):
         """Return the sum over all ranks. Collective.
 
-        Without ``slots`` it is the sum of ``self.slots``: one read-only array for the machine (of a short sum, for each
-        rank). It is valid until the next call, or until the machine's lowest rank writes its slot 0 again; before that,
-        all must call ``release`` or meet otherwise. With private arrays ``slots``, contiguous and as many as
+        Without ``slots`` it sums ``self.slots`` and returns a read-only array of the machine (of each rank if short).
+        It is valid until the next call, or until the machine's lowest rank writes its slot 0 again; before that, all
+        must call ``release`` or meet otherwise. With private arrays ``slots``, contiguous and as many as
         ``self.slots``, the sum is written to slots[0].
         """
         result = self._in_place() if slots is None else self._private(slots)
@@ -82,10 +80,10 @@ class SharedRunner:
         return result
 
     def begin(self):
-        """Do nothing: the sum is this rank's own work, done in the call."""
+        """Do nothing: the call does the whole sum."""
 
     def advance(self) -> bool:
-        """Do nothing: nothing was begun."""
+        """Do nothing, because ``begin`` has begun nothing."""
         return False
 
     def release(self):
@@ -96,7 +94,7 @@ class SharedRunner:
         """Place every rank's slots in the window, ``given[i]`` of the machine's i-th rank, and the ring of buffers."""
         total, self._segment = sum(given), SEGMENT // self.dtype.itemsize
         each, buffers = _bytes_of_slot(self.elements * self.dtype.itemsize)
-        self._table = total * (each + buffers)  # of the addresses of private arrays
+        self._table = total * (each + buffers)  # where the table of private arrays' addresses begins
         ring = buffers // BUFFERS
         keys = [(r, slot) for r, slots in zip(self.members, given) for slot in range(slots)]
         self._place = {key: number * each for number, key in enumerate(keys)}
@@ -174,7 +172,7 @@ class SharedRunner:
         self._segments += 1
 
     def _addresses(self, slots):
-        # looking closely costs microseconds
+        # the checks below cost microseconds
         if self._known and len(slots) == len(self._known) and all(map(is_, slots, self._known)):
             return self._known_addresses
         if len(slots) != len(self.slots):

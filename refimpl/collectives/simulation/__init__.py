@@ -1,1 +1,1 @@
-"""How long a schedule takes on a network, described or measured."""
+"""Predict how long a schedule takes on a network, which is described or measured."""

@@ -1,7 +1,7 @@
-r"""How flows share links, max-min fairly; and token buckets: how idle cards send a burst faster than their rate.
+r"""Flows share links, max-min fairly. Token buckets: an idle card first sends a burst, faster than its rate.
 
-    saved |--.                    a flow that begins on an idle card passes at memory's speed until the bucket is
-          |   \       /           empty, then at the card's rate; while less than the rate passes, the bucket fills
+    saved |--.                    A flow that begins on an idle card passes at memory's speed until the bucket is
+          |   \       /           empty, then at the card's rate. While less than the rate passes, the bucket fills.
           +----\_____/----  time
 
 A transfer of n bytes through an idle card takes latency + (n - burst) / rate, or nearly nothing if n < burst.
@@ -22,7 +22,7 @@ def fair_rates(links, capacity):
 
     The most crowded link comes first. In the result a flow can get more only if one that is not faster gets less.
     links: (k, flows), the links of each flow; capacity: (links,) in bytes/s, inf if unlimited.
-    A link is filled when none of its flows is limited more by another link, so distant links are filled at once.
+    A link is filled when none of its flows is limited more by another link, so several links may be filled at once.
     """
     rates = np.zeros(links.shape[1])
     left = np.array(capacity, dtype=float)
@@ -59,7 +59,7 @@ class Bursts:
         if network.burst:
             self.at_once = np.maximum(self.rate, np.tile(network.memory_bandwidth, 2))
         self.passing = np.zeros(cards)  # bytes/s
-        self.emptied = False  # since rates were shared out
+        self.emptied = False  # whether a bucket has become empty since ``share_out``
 
     def share_out(self, links):
         """Return each flow's rate from now on (see ``fair_rates``)."""

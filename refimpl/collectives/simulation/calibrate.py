@@ -17,13 +17,13 @@ import numpy as np
 from refimpl.collectives.simulation.network import Network, load_network
 
 PHASE = "calibration"
-_TINY, _FIRST, _MOST = 8, 1 << 15, 1 << 25  # bytes of a message: for latency; to begin with; at most
-_BUCKET = 1 << 17  # bytes that a rate-limited card may have saved up while idle, and lets through at once
-_MOST_REST = 0.05  # seconds at most that a card is given to save up again
+_TINY, _FIRST, _MOST = 8, 1 << 15, 1 << 25  # bytes of a message: for latency; at first; at most
+_BUCKET = 1 << 17  # bytes of a burst that a rate-limited card may have saved while it was idle
+_MOST_REST = 0.05  # at most so many seconds of rest, in which a card saves a burst again
 _PINGS, _BURST = 15, 32
-_IDLE = 5e9  # bytes/s of a memory that no messages cross
-_IN_PAIRS = 12  # machines at most whose links are measured one by one
-_ADDED = 1 << 22  # bytes of the arrays added up to time a sum: more than the nearest caches hold
+_IDLE = 5e9  # bytes/s of memory, if no messages cross it
+_IN_PAIRS = 12  # links are measured one by one up to so many machines
+_ADDED = 1 << 22  # bytes of the arrays whose sum is timed: more than fits into the nearest caches
 
 
 def calibrate(comm, seconds: float = 0.5) -> Network:
@@ -40,7 +40,7 @@ def calibrate(comm, seconds: float = 0.5) -> Network:
     out, into = links.max(axis=1), links.max(axis=0)
     latency_within = _latency(comm, comm.machines)
     carried = _rates(comm, comm.machines, [comm.machines], seconds / 8)[0].max(axis=1)
-    if len(across) == 1:  # one machine has no use for a card: any number does
+    if len(across) == 1:  # one machine does not use its card, so any number will do
         latency, burst = latency_within, 0.0
         out = into = np.full(comm.size, _IDLE)
     reduction = float(np.median(comm.share(np.array([_reduction(seconds / 20)]), PHASE)))
@@ -59,7 +59,7 @@ def pairs_of(ranks) -> list[tuple[tuple[int, int], ...]]:
     for _ in seats[1:]:
         met = zip(seats[:len(seats) // 2], reversed(seats))
         rounds.append(tuple(pair for pair in met if None not in pair))
-        seats.insert(1, seats.pop())  # all but the first move on
+        seats.insert(1, seats.pop())  # all but the first move by one seat
     return rounds
 
 
@@ -67,7 +67,7 @@ def network_of(comm, path=None, write=None, seconds: float = 0.5) -> Network:
     """Return the network in the file ``path`` for these machines. If there is none, measure and write it. Collective.
 
     path: a JSON file, read and written by rank 0; None: always measure.  write(path, value): writes JSON completely or
-    not at all (training.files.write_json).  A file for other machines is replaced.
+    not at all (``training.run.files.write_json``).  A file for other machines is replaced.
     """
     text = ""
     if path is not None and comm.rank == 0:
@@ -128,7 +128,7 @@ def _rates(comm, rings, rounds, seconds):
 
     rings: by which the size is chosen.  rounds: rings that send at once, for each round. Collective.
     """
-    # the best of a few: one late rank would end the growth where a card's burst still hides its speed
+    # the best of a few: one late rank could end the growth while a card's burst still hides its rate
     size, slowest = _FIRST, _slowest(_times(comm, rings, _FIRST, repeats=3).min(axis=1))
     while 0 < slowest < seconds / 16 and size < _MOST:
         size *= 2
@@ -140,7 +140,7 @@ def _rates(comm, rings, rounds, seconds):
         short, long = (_times(comm, together, n, 1, repeats, rest).min(axis=1) for n in (size, 3 * size))
         for ring in together:
             following = np.roll(ring, -1)
-            # a rank may also have waited for its other partner, so of the times at both ends the shorter one counts
+            # a rank may also have waited for its other partner, so the shorter of the times at both ends counts
             short_took, long_took = (np.minimum(t[list(ring)], t[following]) for t in (short, long))
             if len(ring) > 1:
                 rate = 2 * size / np.maximum(long_took - short_took, long_took / 3)
@@ -150,9 +150,9 @@ def _rates(comm, rings, rounds, seconds):
 
 
 def _burst(size, ahead) -> float:
-    """Return how many of ``size`` bytes a card sent at once, if the time was that of ``ahead`` fewer bytes. Local.
+    """Return how many of ``size`` bytes a card sent as a burst, if they took the time of ``ahead`` fewer bytes. Local.
 
-    Less than an eighth cannot be told from noise, and counts as 0. The result is at most half.
+    Less than an eighth cannot be distinguished from noise, and counts as 0. The result is at most half.
     """
     return 0.0 if ahead < size / 8 else min(ahead, size / 2)
 

@@ -19,9 +19,9 @@ from refimpl.collectives.schedule import Round, Schedule
 from refimpl.transport.machines import in_blocks
 
 PROVED = 256
-"""The most ranks for which predictions make and prove a schedule; for more they take columns, in MOST segments."""
+"""The most ranks for which predictions make and prove a schedule. For more they use columns, in MOST segments."""
 MOST = 6
-_ALONE = 5  # a segment under way beside others takes as long to simulate as so many alone
+_ALONE = 5  # simulating a segment beside others takes so many times as long as simulating it alone
 AT_SCALE = ("halving-doubling", "direct", "hierarchical")
 """Algorithms among which predictions choose for more ranks: those in reproducible order that have columns."""
 _NOTHING = np.zeros(0, np.int32)
@@ -45,7 +45,7 @@ class RoundColumns(NamedTuple):
 
 
 class _Rounds:
-    """Rounds that are made again whenever they are read."""
+    """Rounds that are made again each time they are read."""
 
     def __init__(self, make, *given):
         self.make, self.given = make, given
@@ -78,10 +78,10 @@ def columns_of(schedule: Schedule | ColumnSchedule) -> ColumnSchedule:
 
 
 def to_predict(algorithm: str, ranks: int, leaves: int, machines=None) -> tuple[Schedule | ColumnSchedule, bool]:
-    """Return (what ``make_schedule`` returns, whether it is canonical); beyond PROVED ranks columns, not proved. Local.
+    """Return (schedule, whether its order is reproducible). Beyond PROVED ranks it is columns, not proved. Local.
 
-    A training proves its schedule before it runs, on any number of ranks. Raises ValueError as ``make_schedule`` does,
-    and beyond PROVED ranks if an algorithm has no columns, is not done at a glance, or V / N is no power of two.
+    A training proves its schedule before it runs, on any number of ranks. Raises ValueError as ``make_schedule`` does;
+    beyond PROVED ranks also if an algorithm has no columns or takes too long, or if V / N is not a power of two.
     """
     if ranks <= PROVED:
         schedule = make_schedule(algorithm, ranks, leaves, machines=machines)

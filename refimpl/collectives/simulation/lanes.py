@@ -52,9 +52,9 @@ class Lane:
     """Segments that follow each other: the place of each rank in them. Ranks do the steps in order."""
 
     def __init__(self, steps, overhead: float, busy_until, finished):
-        """steps: iterator of RoundSegment.  busy_until, finished: (ranks,) seconds, of all lanes.
+        """steps: iterator of RoundSegment.  busy_until, finished: (ranks,) seconds, shared by all lanes:
 
-        They say until when a rank adds or posts messages, and when it has done its last work.
+        until when a rank adds or posts messages, and when it has done its last work.
         """
         self.overhead, self.steps, self.busy_until, self.finished = overhead, steps, busy_until, finished
         self.open: dict[int, RoundSegment | None] = {}

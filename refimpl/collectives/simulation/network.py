@@ -1,4 +1,4 @@
-"""A network as numbers: which ranks share a machine, latency, and the speeds of cards, memory and sums."""
+"""A network as numbers: the ranks of each machine, latency, and the speeds of cards, memory and sums."""
 
 import math
 from dataclasses import asdict, dataclass, fields
@@ -7,7 +7,7 @@ from typing import Any
 
 from refimpl.collectives.simulation.places import Places
 from refimpl.json_file import MOST_BYTES, parse_json, read_plain, shaped
-from refimpl.transport.machines import Machines
+from refimpl.transport.machines import Machines, counted
 
 FORMAT = 3
 """The version of the JSON form. Others are refused."""
@@ -18,7 +18,7 @@ _TIMES = ("latency", "latency_within", "overhead")
 
 @dataclass(frozen=True)
 class Network:
-    """The numbers of a cluster for ``simulate``: alpha-beta-gamma of Thakur, Rabenseifner & Gropp (2005), shared cards.
+    """A cluster for ``simulate``: the alpha-beta-gamma model of Thakur et al. (2005), with shared cards.
 
     machines: the ranks of each machine.  A speed is one number for all machines, or a tuple with one for each.
     latency, latency_within: seconds until a message's first byte arrives, between machines and within one (alpha).
@@ -109,4 +109,4 @@ def load_network(path: Path, machines: Machines) -> Network:
 
 def _count(machines) -> str:
     sizes = ", ".join(str(len(ranks)) for ranks in machines)
-    return f"{sum(map(len, machines))} ranks on {len(machines)} machines (of {sizes})"
+    return f"{counted(sum(map(len, machines)), 'rank')} on {counted(len(machines), 'machine')} (of {sizes})"

@@ -88,7 +88,7 @@ class GraphNetwork:
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return self.links.ranks
 
     @property

@@ -6,9 +6,9 @@ fairly (see bursts.py); rates change when a flow begins or ends. Idle cards firs
 round a rank adds for bytes / reduction seconds. With one rank on each machine and equal messages in a round, the time
 is alpha + n beta + n gamma (Thakur, Rabenseifner & Gropp 2005); otherwise there is no such formula.
 
-Segments run as in run.py: several lanes at once, each a run of the whole schedule. Messages between two ranks follow
-each other, as on a connection, and a rank adds up one segment at a time. When the network is full, each segment takes
-as long as the last one. So a vector of very many segments is not simulated whole.
+Segments run as in ``running``: several lanes at once, each a run of the whole schedule. Messages between two ranks
+follow each other, as on a connection, and a rank adds up one segment at a time. When the network is full, each segment
+takes as long as the one before. So only a part of very many segments is simulated.
 """
 
 import math

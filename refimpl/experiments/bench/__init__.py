@@ -1,1 +1,1 @@
-"""Races: us beside our peers, in one run, on the same data (``timing``: one rank; ``together``: many)."""
+"""Benchmarks: refimpl and other software in turns, in one run, on the same data. ``timing`` takes the times."""

@@ -1,8 +1,8 @@
-"""Bench: a training step on one rank, through the trainer, of the models that have a workload for it.
+"""Benchmarks of a training step of the trainer on one rank, for each model with a workload "step".
 
 MODEL-step:   against the same model and step in PyTorch (``peers.peer_work``).
-microbatches: of the first of them, V = 8 microbatches against one big batch of the same words: what the fixed tree of
-              gradients costs. The smaller a microbatch, the more: narrow products, and a gradient of every weight.
+microbatches: V = 8 microbatches of the first model against one batch of the same words. This is the cost of the fixed
+              tree. It is higher for small microbatches: products are narrow, and each has a gradient of every weight.
 """
 
 from dataclasses import replace
@@ -36,10 +36,9 @@ def run(seconds: float = 10.0, rounds: int = 7, workloads=None) -> list[Row]:
 
 def race_step(work: str, workload, torch, peer: str = "torch", device: str = "cpu", on: str = "cpu",
               steps: int = STEPS, **length) -> list[Row]:
-    """Race one step of V = 1 microbatch against PyTorch's, without augmentation. Local.
+    """Time one step of V = 1 microbatch, and PyTorch's, without augmentation. Local.
 
-    torch: None to leave it out.  peer: what it is called.  device, on: ours and torch's.  steps: of different batches;
-    then the same come again.
+    torch: None to leave it out.  peer: its name.  device, on: ours and torch's.  steps: different batches.
     """
     model, data = workload.make_model(), workload.make_data(1, steps=steps)
     options = options_of(workload, device=device)
@@ -52,7 +51,7 @@ def race_step(work: str, workload, torch, peer: str = "torch", device: str = "cp
 
 
 def race_one_batch(work, workload, streams, seconds, rounds=7) -> list[Row]:
-    """Race one step of V microbatches against one step of V = 1 with all their streams. streams: of each microbatch."""
+    """Time one step of V microbatches, and one of V = 1 with all their streams. streams: of each microbatch."""
     cuts = (MICROBATCHES, streams), (1, MICROBATCHES * streams)
     steps = [Trainer.open(workload.make_model(), _with_streams(workload, many).make_data(v), options_of(workload),
                           Communicator.alone()).train_step for v, many in cuts]

@@ -1,4 +1,4 @@
-"""Time work beside its peers, in turns: a slow moment of the machine falls on all alike. On one rank, or together."""
+"""Time functions in turns, so that a slow moment of the machine affects all of them; on one rank or on all ranks."""
 
 import math
 import statistics
@@ -11,14 +11,14 @@ import numpy as np
 
 from refimpl.experiments.cluster.card import card_bytes
 
-TURN_SECONDS = 5e-3  # of ranks' calls, at least one: long beside what a turn itself costs, short beside a slow moment
+TURN_SECONDS = 5e-3  # of a turn of several ranks: far more than a turn's own cost, far less than a slow moment
 WARM_UP = 3
-"""Calls of each step before the turns begin: for connections, memory, compilation; and to see how long one takes."""
+"""Calls of each step before the turns: they connect, allocate and compile, and show how long a call takes."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One timing: ``name`` did ``work`` of ``size`` in ``seconds`` (median of its rounds); ``peer`` if not ours."""
+    """One timing: ``name`` did ``work`` of ``size`` in ``seconds``, a median over rounds. peer: whether not ours."""
 
     work: str
     size: str
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class PairedRow(Row):
-    """A timing. ratio, of a peer: its seconds / our quickest's in the same round, median; ratios: least and most."""
+    """A timing. ratio: of a peer, the median of its seconds / our fastest's in a round.  ratios: (least, most)."""
 
     ratio: float | None = None
     ratios: tuple[float, float] | None = None
@@ -41,9 +41,9 @@ def grouped(rows: list[dict], by: str) -> dict[str, list[dict]]:
 
 
 def take_turns(functions: dict, rounds: int, timed) -> dict:
-    """Return name -> timed(name, function) of each round. Collective where ``timed`` is.
+    """Return name -> timed(name, function) of each round. Collective if ``timed`` is.
 
-    Each has one turn in a round; who comes first comes last in the next.
+    Each function has one turn in a round; the first one is the last in the next round.
     """
     found = {name: [] for name in functions}
     for number in range(rounds):
@@ -53,16 +53,16 @@ def take_turns(functions: dict, rounds: int, timed) -> dict:
 
 
 def fill(functions: dict, seconds: float, rounds: int, timed, turn: float = math.inf) -> dict[str, list[float]]:
-    """Return name -> seconds of a call in each round; as many rounds as fill ``seconds``, at least ``rounds``.
+    """Return name -> seconds of a call in each round. The rounds fill ``seconds``; there are at least ``rounds``.
 
-    timed(function, calls) -> seconds of a call.  turn: the most seconds that the calls of one function take in a round,
-    unless a single call takes longer.
+    timed(function, calls) -> seconds of a call.  turn: the most seconds of a function's calls in a round; there is at
+    least one call.
     """
     calls, whole = {}, 0.0
     for name, function in functions.items():
         timed(function, 1)  # compile, connect, touch memory
         once = max(timed(function, 1), 1e-7)
-        if once < 1e-3:  # one call is too short to be measured
+        if once < 1e-3:  # too short to be measured
             once = max(timed(function, 20), 1e-7)
         calls[name] = max(1, int(min(turn, seconds / rounds / len(functions)) / once))
         whole += calls[name] * once
@@ -73,7 +73,7 @@ def race(work: str, size: str, ours: dict, peers: dict, seconds: float = 3.0, ro
          settle=lambda: None) -> list[Row]:
     """Time every function (name -> callable without arguments) in turns; return a Row each. Local.
 
-    settle: returns when all that was begun is done; called within the time, once a turn (a device works on behind us).
+    settle: returns when all work is done, also a device's; it is called once in each turn, and counts.
     """
     def timed(function, calls: int) -> float:
         start = time.perf_counter()
@@ -112,7 +112,7 @@ def race_together(comm, work: str, size: str, ours: dict, peers: dict, seconds: 
 
 
 def paired(work: str, size: str, times: dict, ours) -> list[PairedRow]:
-    """Return a row for each of times: name -> seconds of each round. ours: the names that are no peers. Local."""
+    """Return a row for each name. times: name -> seconds of each round.  ours: the names that are not peers. Local."""
     quickest = min(ours, key=lambda name: statistics.median(times[name]), default=None)
     rows = []
     for name, took in times.items():
@@ -126,8 +126,8 @@ def paired(work: str, size: str, times: dict, ours) -> list[PairedRow]:
 def race_steps(comm, steps: dict, seconds: float, rounds: int) -> tuple[dict, dict]:
     """Time steps (name -> collective callable) in turns; all are called equally often. Collective.
 
-    Returns name -> seconds of a call on the slowest rank, turn by turn; and name -> [sent, received] bytes of the
-    busiest card in a call, the mean of all: nothing where there are no cards to look at (machines that share memory).
+    Returns name -> seconds of a call on the slowest rank, turn by turn; and name -> [sent, received], the mean bytes of
+    the busiest card in a call. The latter is empty if there are no cards, because all ranks share memory.
     """
     whole = 0.0
     for step in steps.values():
@@ -149,6 +149,6 @@ def race_steps(comm, steps: dict, seconds: float, rounds: int) -> tuple[dict, di
 
 
 def time_alone(comm, computations: dict) -> dict[str, float]:
-    """Return name -> seconds of a computation, all ranks computing at once, the median of a few turns. Collective."""
+    """Return name -> median seconds of a computation, which all ranks do at the same time. Collective."""
     turns = take_turns(computations, 6, lambda _, computation: time_together(comm, computation, 2))
-    return {name: statistics.median(spent[1:]) for name, spent in turns.items()}  # the first of all is for caches
+    return {name: statistics.median(spent[1:]) for name, spent in turns.items()}  # the first only fills caches

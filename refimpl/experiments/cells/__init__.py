@@ -1,5 +1,5 @@
-"""What all experiments share: a cell is one training, run on the emulated cluster, its result a file; findings, report.
+"""The parts that all experiments share. A cell is one training on the emulated cluster, with a file of its result.
 
-    cell      what is trained              run, job               cells run in jobs, one for each cluster
-    report    tables and sentences         network, proportions   the emulated cluster; the paper's in its time
+    cell      a training as data           run, job               run cells in jobs, one for each cluster
+    report    tables and sentences         network, proportions   the emulated cluster; its time beside the paper's
 """

@@ -1,4 +1,4 @@
-"""A cell: one training of an experiment as plain data. Its digest names its result, and tells whether it must run."""
+"""A cell: one training of an experiment as plain data. Its digest is in the name of its result."""
 
 import hashlib
 import json
@@ -14,19 +14,19 @@ from refimpl.json_file import read_json
 SOURCES = ("kernels", "models", "refimpl/transport", "refimpl/gradients", "refimpl/collectives", "refimpl/server",
            "refimpl/strategies", "refimpl/plan", "refimpl/training", "refimpl/experiments/replay.py",
            "refimpl/experiments/cells/cell.py", "refimpl/experiments/cells/job.py")
-"""What a cell's numbers come from: a change there makes a cell run anew."""
+"""The sources of a cell's numbers. If one changes, the cell runs again."""
 
-MANY = 1000  # steps: more than a partition search takes
+MANY = 1000  # steps, more than a partition search needs
 
 ARCHITECTURES = {
     "allreduce": {"architecture": "allreduce", "local_aggregation": False},
-    "naive ps": {"architecture": "ps", "partitions": 1, "local_aggregation": False},  # and a plan of its own
+    "naive ps": {"architecture": "ps", "partitions": 1, "local_aggregation": False},  # with its own plan
     "optimised ps": {"architecture": "ps", "scheme": "interleaved"},
     "hybrid": {"architecture": "hybrid", "scheme": "interleaved"},
     "auto": {"architecture": "auto", "scheme": "interleaved"},
 }
-"""The paper's: Horovod (rows by allgather, nothing merged on the machine), TensorFlow's parameter server (whole
-variables), and Parallax. Interleaved: Zipf's first rows have many owners."""
+"""Those of the paper: Horovod (rows by allgather, nothing merged on the machine), TensorFlow's parameter server (whole
+variables), and Parallax. Partitions are interleaved, so that frequent rows have many owners."""
 
 _SERVED = {"clip_norm": None, "architecture": "ps", "local_aggregation": False}
 CONSISTENCIES = {
@@ -34,17 +34,17 @@ CONSISTENCIES = {
        for name in ("synchronous", "backup:1", "bounded:2", "softsync:2", "asynchronous")},
     "dc-asgd": {**_SERVED, "consistency": "asynchronous", "correction": "dc-asgd"},
 }
-"""All with a parameter server, without local aggregation or clipping."""
+"""All use a parameter server, without local aggregation or clipping."""
 
 CONTENDERS = {**ARCHITECTURES, **CONSISTENCIES}
-"""What the experiments hold against each other: names of trainings, each with its options of the trainer."""
+"""The trainings that experiments compare: name -> options of the trainer."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One training on the emulated cluster, or, with rate "", on the ranks of one machine.
+    """One training on the emulated cluster or, if the rate is "", on ranks of one machine.
 
-    contender: of CONTENDERS.  rate: of each machine's card; slow_rate: of the last one's, "" for none other.  slow:
+    contender: of CONTENDERS.  rate: of each machine's card.  slow_rate: of the last machine's, "": the same.  slow:
     rank, as text -> how many times as long it computes.  compute: "real", or "replay" of a profile, slowed down by
     ``slowdown``.  steps: counted ones, after ``warm`` others.  options: more options of the trainer.
     evaluate_every: steps between evaluations on held-out text, 0 for none; they do not count as time.
@@ -68,12 +68,12 @@ class Cell:
 
     @property
     def ranks(self) -> int:
-        """How many ranks all machines have."""
+        """The number of ranks on all machines."""
         return self.machines * self.ranks_per_machine
 
     @property
     def cluster(self) -> tuple[int, int, str, str]:
-        """What cells of one job have in common."""
+        """The cluster, which is the same for all cells of a job."""
         return self.machines, self.ranks_per_machine, self.rate, self.slow_rate
 
     @property
@@ -81,12 +81,12 @@ class Cell:
         """Return the options of the training: the model's optimizer, the contender's, and the cell's own."""
         given = {**self.workload.entry.optimizer, "allreduce": allreduce_of(self.machines, self.ranks_per_machine),
                  **CONTENDERS[self.contender], **self.options}
-        steps = MANY if given.get("search_partitions") else self.warm + self.steps  # it ends when it has found its P
+        steps = MANY if given.get("search_partitions") else self.warm + self.steps  # a search ends when it has found P
         return {**given, "steps": steps, "seed": self.seed}
 
     @property
     def file(self) -> Path:
-        """Return the result's path below the output directory: readable, and different for different cells."""
+        """Return the path of the result in the output directory: readable, and different for different cells."""
         known = json.dumps(self.to_json(), sort_keys=True)
         name = f"{self.workload.name} {self.contender} {self.machines}x{self.ranks_per_machine} {self.compute}"
         digest = hashlib.sha256(known.encode()).hexdigest()[:8]
@@ -103,9 +103,9 @@ class Cell:
 
 
 def allreduce_of(machines: int, ranks_per_machine: int) -> str:
-    """Return the canonical allreduce that sends least between such machines. Local.
+    """Return the allreduce in reproducible order that sends least between such machines. Local.
 
-    It is named because 48 processes on two cores can neither measure a network of known rate nor simulate candidates.
+    It is not chosen automatically, because 48 processes on two cores cannot measure a network or simulate candidates.
     """
     if machines == 1:
         return "direct"  # through shared memory
@@ -116,7 +116,7 @@ def allreduce_of(machines: int, ranks_per_machine: int) -> str:
 
 @cache
 def code_version(root: Path | None = None, sources: tuple[str, ...] = SOURCES) -> str:
-    """Return hex digits that change with any source file of ``sources``: what a cell's numbers come from. Local."""
+    """Return hex digits that change if any source file of ``sources`` changes. Local."""
     root = root or Path(__file__).resolve().parents[3]
     digest = hashlib.sha256()
     for source in sources:
@@ -133,7 +133,7 @@ class _Kept(TypedDict):
 
 
 def kept_result(directory: Path, cell: Cell, version: str) -> dict | None:
-    """Return the result of a cell that was run before with the same settings and code; None: it must be run. Local."""
+    """Return a cell's result from an earlier run with the same settings and code; None: the cell must run. Local."""
     try:
         record = read_json(directory / cell.file, _Kept, what="a cell's result", remedy="run it again")
     except (OSError, ValueError):

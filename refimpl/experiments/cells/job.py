@@ -1,4 +1,4 @@
-"""The cells of one job, one after the other; rank 0 writes each result. And what a cell trains, and how.
+"""Run the cells of one job, one after the other; rank 0 writes each result.
 
 One job runs all cells of one cluster, because 48 Python processes on two cores take a quarter of a minute to start.
 """
@@ -44,5 +44,5 @@ def build(cell: Cell, profile: str | None, rank: int) -> tuple:
 
 
 def options_of(cell: Cell, **more) -> Options:
-    """Return the options of the training. A replay is slowed by its model, whose waiting takes no longer. Local."""
+    """Return the options of the training. A replay has no slow rank here, because its model sleeps longer. Local."""
     return Options(**cell.trainer_options, **more, slow_rank=cell.slow if cell.compute == "real" else {})

@@ -1,4 +1,4 @@
-"""The emulated cluster's network, as trainers and predictions know it."""
+"""The emulated cluster's network, for trainers and predictions."""
 
 import os
 from pathlib import Path
@@ -11,15 +11,15 @@ LATENCY, LATENCY_WITHIN = 100e-6, 50e-6
 MESSAGE = 3e-6
 """Seconds of a core that one message costs its sender or its receiver."""
 MEMORY, REDUCTION = 1e9, 2e9
-"""Bytes a second, of messages within a machine and of sums, of a core that one rank has to itself."""
+"""Bytes/s of messages within a machine, and of sums, on a core of one rank alone."""
 
 
 def emulated_network(machines: int, ranks_per_machine: int, rate) -> Network:
-    """Return the network of such a cluster on this machine: ranks that share a core wait for each other. Local.
+    """Return the network of such a cluster on this machine, where ranks share cores. Local.
 
     rate: of all cards, or one for each machine.
 
-    Stated, not measured: 48 processes that take turns on two cores time each other's turns, not the card.
+    It is not measured: 48 processes on two cores would measure each other, not the card.
     """
     ranks = machines * ranks_per_machine
     turns = max(1.0, ranks / (os.cpu_count() or 1))

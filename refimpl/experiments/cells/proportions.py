@@ -1,10 +1,10 @@
-"""From the paper's cluster to ours: sizes, and how slowly computation must be replayed so that proportions stay.
+"""From the paper's cluster to ours: sizes, and the slowdown of replayed computation that keeps the proportions.
 
     computation on a GPU                 replayed computation
     ------------------------------   =   ------------------------------------
     dense bytes / network of paper       our dense bytes / rate of our cards
 
-Two cores cannot carry 100 Gb/s for 48 ranks, so the rate is low and time runs as much slower: the replay's slowdown.
+Two cores cannot send 100 Gb/s for 48 ranks. So the rate is low, and computation is slowed down by the same factor.
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ def slowdown_of(workload: Workload, rate, measured_seconds: float) -> float:
 
 
 def rows_to_dense(profile, model) -> float:
-    """Return elements of the rows that a worker touches / dense elements, as profiled: beside the paper's."""
+    """Return (elements of the rows that a worker touches) / (dense elements), from the profile."""
     width = {v.name: v.shape[1] for v in model.variables if v.sparse}
     rows = [sum(width[name] * len(profile.ids(number)) for name, number in entry.gradients.items())
             for row in profile.entries for entry in row]

@@ -1,7 +1,7 @@
-"""What an experiment hands back, and its report: every finding's tables, sentences and pictures as one Markdown file.
+"""Findings of experiments, and the report: tables, sentences and pictures of all findings in one Markdown file.
 
-Each finding's section is kept in a file: of studies that are not run the report holds what an earlier run has left
-there, with the day and the code it is of.
+Each finding's section is kept in a file. If a study is not run, the report has its section from an earlier run, with
+the day and the version of the code.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from refimpl.pictures.picture import Picture
 
 WORDS = ("model", "architecture", "ratio", "straggler", "consistency", "network", "layer", "mesh", "size", "codec",
          "rule")
-"""Columns of words; all others are numbers, which stand to the right."""
+"""Columns of words. All others are numbers, which are right-aligned."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Finding:
-    """What an experiment found. sentences: of the report.  pictures: file's name -> picture."""
+    """A result of an experiment. sentences: of the report.  pictures: file's name -> picture."""
 
     title: str
     tables: list[Table]
@@ -37,7 +37,7 @@ class Finding:
 
 
 def bytes_of(count: float) -> str:
-    """Return bytes as people read them."""
+    """Return bytes as text, in MB."""
     return f"{count / 1e6:.2f} MB"
 
 
@@ -45,9 +45,9 @@ def run_studies(directory: Path, studies: dict[str, Callable[[], Finding]], name
                 foot: Callable[[], str] = str, failed=(), quick: bool = False) -> tuple[Path, list[Finding]]:
     """Run the named studies, one after the other; return (report, findings). Local: the parent of all jobs.
 
-    studies: all, in the report's order.  The report and its pictures are written into the directory anew after each: an
-    interrupted run has one, too.  head, foot: return what stands before and behind the findings.  failed: a line a
-    cell.
+    studies: all, in the report's order.  The report and its pictures are written again after each study, so that an
+    interrupted run has a report, too.  head, foot: return the texts before and after the findings.  failed: a line for
+    each failed cell.
     """
     made = f"*Written {date.today().isoformat()} by code {code_version()}."
     made += " --quick: small clusters and few steps, good for a look, not for conclusions.*\n" if quick else "*\n"
@@ -63,7 +63,7 @@ def run_studies(directory: Path, studies: dict[str, Callable[[], Finding]], name
 
 
 def opened(output) -> Path:
-    """Return a directory for output, made. Local. Raises ValueError where it cannot be made."""
+    """Make a directory for output, and return it. Local. Raises ValueError if it cannot be made."""
     directory = Path(output)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def section(finding: Finding, directory: Path) -> str:
 
 
 def markdown(table: Table) -> str:
-    """Return a table as Markdown, numbers to the right."""
+    """Return a table as Markdown, with numbers right-aligned."""
     rule = ["---" if column in WORDS else "---:" for column in table.columns]
     lines = [f"**{table.title}**", "", *(f"| {' | '.join(row)} |" for row in (table.columns, rule, *table.rows))]
     return "\n".join(lines) + "\n"

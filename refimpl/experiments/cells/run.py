@@ -1,4 +1,4 @@
-"""Run cells: profiles first, then one job for each cluster; what is done already, with the same code, is kept."""
+"""Run cells: first profiles, then one job for each cluster. Results of the same code are kept."""
 
 import contextlib
 import json
@@ -21,10 +21,9 @@ PROFILED_STEPS = 2
 class Runner:
     """Runs cells and keeps their results as files. Local: the parent of all jobs.
 
-    output: where results, profiles and measured networks lie, a directory that is made.  module: its ``run_cell`` is
-    what each rank calls.  sources: what the numbers of its cells come from, beside SOURCES.  warm_up: cells to run
-    before the first others.
-    Raises ClusterError ``on_cluster`` where this machine cannot emulate one, ValueError for no such directory.
+    output: the directory of results, profiles and networks, which is made.  module: each rank calls its ``run_cell``.
+    sources: more sources of its cells' numbers, beside SOURCES.  warm_up: cells to run before the first others.
+    Raises ClusterError if ``on_cluster`` and this machine cannot emulate one, ValueError if there is no directory.
     """
 
     def __init__(self, output, module: str, sources: tuple[str, ...] = (), warm_up=(), on_cluster: bool = False):
@@ -60,7 +59,7 @@ class Runner:
         return {file: result for file, result in results.items() if result is not None}
 
     def _run(self, cells: list[Cell]):
-        """Run cells of one cluster in one job; after a failure, go on behind the cell that failed."""
+        """Run cells of one cluster in one job; after a failure, continue after the cell that failed."""
         for workload in {c.workload.name: c.workload for c in cells if c.compute == "replay"}.values():
             self.profile(workload, max(c.ranks for c in cells if c.workload.name == workload.name))
         while cells:
@@ -74,9 +73,9 @@ class Runner:
             cells = cells[cells.index(failed) + 1:]
 
     def start(self, cells):
-        """Run cells on what they run on; return when their job has ended. Local. Raises as ``measure`` does.
+        """Run cells on their cluster or on this machine; return when the job has ended. Local. Raises: see ``measure``.
 
-        What the cluster is lies where trainers look for a measured network.
+        The cluster's network is written to the file that trainers read.
         """
         machines, each, rate, slow_rate = cells[0].cluster
         events = (Event(machines - 1, rate_of_card(slow_rate), 0.0),) if slow_rate else ()
@@ -90,7 +89,7 @@ class Runner:
                 machines if rate else 0, SECONDS_OF_A_CELL * len(cells), rate, events=events)
 
     def _job(self, cells) -> Path:
-        """Write what the ranks are to do."""
+        """Write the job's file for the ranks."""
         path = self.directory / "job.json"
         profiles = {c.workload.name: str(self.directory / "profiles" / c.workload.name) for c in cells}
         write_json(path, {"cells": [c.to_json() for c in cells], "profiles": profiles, "version": self.code,
@@ -99,12 +98,12 @@ class Runner:
 
 
 def say(text: str):
-    """Show people what goes on."""
+    """Print a message on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def _last_words(stderr: str | None) -> str:
-    """Return the last line that is an error's message, or the last line at all."""
+    """Return the last line with an error; if there is none, the last line."""
     lines = [line for line in (stderr or "").splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line or "error:" in line]
     return (errors or lines or ["(it said nothing)"])[-1]

@@ -1,4 +1,4 @@
-"""A tensor channel beside gRPC and MPI's messages: the time of a tensor that its reader adds up, by size."""
+"""Measure a tensor channel, gRPC and MPI's messages: the time until the reader has added up a tensor, by size."""
 
 PARTS = {"machine": ("shared", "rma", "landing", "MPI two-sided", "gRPC", "gRPC stream"),
          "network": ("rma", "landing", "MPI two-sided", "gRPC", "gRPC stream"),

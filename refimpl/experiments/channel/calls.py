@@ -1,4 +1,4 @@
-"""A step of the language model over each channel, on machines of two ranks: what a rank calls, and what it sends."""
+"""Count a rank's calls and messages in a step of the language model over each channel, on machines of two ranks."""
 
 import sys
 import time
@@ -17,15 +17,15 @@ from refimpl.transport.messages import MpiMessages, MpiPrepared
 STEPS, WARM = 6, 2
 WAITING = {"pause", "progress", "completed", "test_some", "is_free", "has_come", "_read", "sleep", "wait_for_number",
            "check_alive", "following", "test", "advance", "late"}
-"""Functions that a rank calls again and again while it waits: how often depends on how busy the cores are."""
+"""Functions that a rank calls again and again while it waits. Their number depends on how busy the cores are."""
 LOOKS = {"go_on", "_leave", "_come"}
-"""Functions that wait where they find nothing, and return so."""
+"""Functions that count as waiting if they return that they found nothing."""
 
 
 class StepCalls:
     """Count the calls of Python functions, and messages, in a ``with`` block. Local.
 
-    frames: function -> calls.  requests: sends and receives that were handed to MPI, of one rank.
+    frames: function -> calls.  requests: this rank's sends and receives by MPI.
     in_vain: calls of LOOKS that found nothing.
     """
 
@@ -60,7 +60,7 @@ class StepCalls:
 def main(comm, ways: list[str], ranks: int, rounds: int) -> dict:
     """Return way -> [calls, calls with waits, messages, tensors, milliseconds] of each round. Collective.
 
-    ranks: of each machine, as if there were a network between them.  Means over ranks; seconds are the slowest rank's.
+    ranks: of each machine; there is no network between machines.  Means over ranks; seconds are the slowest rank's.
     """
     comm = Communicator(comm.mpi, machines_of(np.arange(comm.size) // ranks), 300.0)
     (workload,), found = workloads_for("channel"), {way: [] for way in ways}

@@ -1,4 +1,4 @@
-"""What two ranks do: rank 0 sends a tensor, rank 1 adds it up and sends the sum back, by each way in turns."""
+"""Two ranks: rank 0 sends a tensor, rank 1 adds up its elements and sends the sum back, by each way in turns."""
 
 import time
 
@@ -8,14 +8,14 @@ from refimpl.experiments.bench.peers import grpc_tensors
 from refimpl.transport.channel.choice import WAYS
 from refimpl.transport.channel.slots import TensorSlot
 
-BLOCKS = 3  # of each way: what disturbs a machine for a while hits all
+BLOCKS = 3  # of turns for each way, so that a disturbance of the machine affects all ways
 WARM = 2
 SHARE = 0.1
-"""The part of the turns that are quicker than what is reported: other programs of the machine delay the rest."""
+"""The quantile of the turns' times that is reported. Other programs of the machine delay most turns."""
 
 
 class OverChannel:
-    """A slot for the tensor, one for the sum. Collective to make and to close."""
+    """A slot for the tensor, and one for the sum. Constructor and ``close`` are collective."""
 
     def __init__(self, comm, way: str, elements: int):
         self.channel = WAYS[way].open(comm, [TensorSlot("tensor", 0, 1, "float64", (elements,)),

@@ -13,7 +13,7 @@ COLUMNS = ["way", "calls that do not wait", "calls", "MPI messages", "tensors in
 
 
 def study(quick: bool) -> Finding:
-    """Count what a rank does in a step, by turns. Local; launches 16 ranks of this machine, 4 if quick."""
+    """Count a rank's calls and messages in a step, in turns. Local; launches 16 ranks of this machine, 4 if quick."""
     machines, rounds = (2, 1) if quick else (MACHINES, ROUNDS)
     found = measure(WORK, {"ways": PARTS["step"], "ranks": EACH, "rounds": rounds}, machines * EACH, timeout=1800)
     rows = []

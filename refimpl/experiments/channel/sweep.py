@@ -1,4 +1,4 @@
-"""The sweep of sizes: on one machine, and between two emulated ones; beside gRPC, and beside the network's rate."""
+"""Measure tensors of many sizes on one machine and between two emulated ones, beside gRPC and the network's rate."""
 
 from importlib.util import find_spec
 
@@ -11,9 +11,9 @@ from refimpl.pictures.lines import Line, plot_lines
 
 WORK = "refimpl.experiments.channel.ranks:main"
 QUICK = [8, 64 << 10, 4 << 20]
-"""Bytes for which the goals are."""
+"""The sizes, in bytes, that have goals."""
 SIZES = sorted([*(8 << 3 * i for i in range(8)), *QUICK[1:], 64 << 20])
-"""Bytes: 8 to 16 MiB, eight times as many each, those of QUICK, and 64 MiB."""
+"""Bytes: from 8 on, each eight times the one before, up to 16 MiB; those of QUICK; and 64 MiB."""
 COPIES = (
     "Copies of a tensor by Python code, beside those of MPI, gRPC and the kernel: shared 1, into the slot; landing 1, "
     "into the message; rma none; MPI's persistent message 1; NIXL 1, into registered memory; gRPC 1, into bytes.",
@@ -46,7 +46,7 @@ def study(part: str, quick: bool) -> Finding:
 
 
 def _rates(found, sizes, ways):
-    """Return a sentence about the part of the line's rate that each way reaches with the largest tensor."""
+    """Return a sentence: the fraction of the line's rate that each way reaches with the largest tensor."""
     least = sizes[-1] / BYTES_A_SECOND
     parts = ", ".join(f"{way} {least / found[way][-1]:.3f}" for way in ways)
     return [f"With {size_name(sizes[-1])} the parts of the line's rate are: {parts}. No way can exceed 1, but for the "

@@ -1,4 +1,4 @@
-"""A cluster on one machine: namespaces as machines, token buckets as cables, real TCP between, shared memory inside."""
+"""A cluster on one machine: its machines are namespaces, its cables token buckets, with TCP between machines."""
 
 from refimpl.experiments.cluster.description import Cluster, Event, cables_of, parse_rate
 from refimpl.experiments.cluster.namespaces import ClusterError

@@ -1,10 +1,10 @@
-"""What a training put on the machines' cards, beside the payload that crossed machines and the formula for it.
+"""Bytes of a training on the machines' cards, beside the payload between machines and its formula.
 
-Every rank reads its machine's card around each step; the first rank of each machine files the account where the hub
-finds it when the job has ended.
+Every rank reads its machine's card before and after each step. The first rank of each machine writes the account to a
+file, which the hub reads when the job has ended.
 
     framing = card / payload - 1: headers of Ethernet, IP and TCP, acknowledgements, MPI's own headers, and the few
-              small messages that are no payload (agreement of the ranks, reports of bytes)
+              small messages that are not payload (agreement of the ranks, reports of bytes)
 """
 
 import json
@@ -21,17 +21,17 @@ from refimpl.plan.sample import take_sample
 from refimpl.transport import Communicator
 
 FORMULA_STEPS = 4
-"""So many of the first steps are also compared with the formula: it needs every rank's row numbers, one by one."""
+"""The number of first steps that are compared with the formula, which needs every rank's row numbers."""
 
 SMALL_STEP = 500_000
-"""Bytes of payload, in and out, below which a machine's step has so few that framing says nothing of larger ones."""
+"""If a machine's step has less payload than these bytes, in and out, its framing says nothing about larger steps."""
 
 
 class Account:
     """Bytes (sent, received) of this machine over the steps of a training: ``train(..., watch=account.step)``.
 
-    Of a training without barriers, or its replay, many steps are done inside one watch: no step's formula is checked.
-    When a rank has died the others begin a new account.
+    A training without barriers, or its replay, does many steps inside one watch. Then no formula is checked.
+    After a rank has died the others begin a new account.
     """
 
     def __init__(self, comm: Communicator):
@@ -42,14 +42,14 @@ class Account:
     @contextmanager
     def step(self, trainer):
         """Count the step, or the steps, that are done inside. Collective."""
-        if trainer.comm is not self.comm:  # the old one is of no use any more: MPI has revoked it
+        if trainer.comm is not self.comm:  # MPI has revoked the old one
             Account.__init__(self, trainer.comm)
         before, begin = card_bytes(), trainer.step
-        self.comm.agree()  # nobody begins before all have looked
+        self.comm.agree()  # no rank begins before all have read their cards
         yield
-        self.comm.agree()  # everybody has what was sent
+        self.comm.agree()  # all messages have arrived
         self.card += np.subtract(card_bytes(), before)
-        self.comm.agree()  # nobody goes on before all have looked
+        self.comm.agree()  # no rank continues before all have read their cards
         ledger = self.comm.ledger
         payload = np.array([ledger.total("crossed_sent"), ledger.total("crossed_received")])
         done = trainer.step - begin
@@ -58,7 +58,7 @@ class Account:
             self.looked_at.append((trainer.step - 1, trainer.plan, payload))
 
     def close(self):
-        """File the account of this machine: a JSON object (see ``totals``); none of no steps. Collective."""
+        """Write the account of this machine to its file, as JSON; nothing if there were no steps. Collective."""
         if not self.steps:
             return
         looked_at = sum((payload for _, _, payload in self.looked_at), np.zeros(2, np.int64))
@@ -72,7 +72,7 @@ class Account:
             Path(ACCOUNT).write_text(json.dumps(account))
 
     def _formula(self) -> list:
-        """Return the bytes (sent, received) of each machine that plan and rows predict for the first steps."""
+        """Return the bytes (sent, received) of each machine in the first steps, by the plan's formula."""
         machines = self.comm.machines
         predicted = np.zeros((len(machines), 2), np.int64)
         for step, plan, _ in self.looked_at:
@@ -87,9 +87,9 @@ class Account:
 
 
 def describe(accounts) -> list[str]:
-    """Return lines for people: per machine and step the card's bytes, payload, formula and framing. Local.
+    """Return lines of text: for each machine the card's bytes, payload, formula and framing of a step. Local.
 
-    accounts: of each machine, as ``Account.close`` filed them.
+    accounts: of each machine, from the files of ``Account.close``.
     """
     steps = accounts[0]["steps"]
     lines = [f"bytes of a training step on each machine's card, mean of {steps} (sent / received):"]
@@ -109,7 +109,7 @@ def describe(accounts) -> list[str]:
 
 
 def framing(account: dict) -> float:
-    """Return what is on the card beyond the payload, as a share of the payload, both directions together. Local."""
+    """Return the bytes on the card beyond the payload, as a fraction of the payload, in both directions. Local."""
     payload = sum(account["payload"])
     return sum(account["card"]) / payload - 1 if payload else 0.0
 

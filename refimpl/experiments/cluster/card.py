@@ -1,4 +1,4 @@
-"""The network card of this machine of the cluster: how many bytes the kernel saw it send and receive."""
+"""The network card of this machine of the cluster: the bytes that it has sent and received, counted by the kernel."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from refimpl.experiments.cluster.description import CARD
 from refimpl.experiments.cluster.namespaces import ClusterError
 
 MACHINE = "REFIMPL_CLUSTER_MACHINE"  # number of the machine that a process runs on; set by the launcher
-ACCOUNT = "/dev/shm/account.json"  # where a machine's first rank files the account of a training, on the machine's own
+ACCOUNT = "/dev/shm/account.json"  # a machine's first rank writes the account of a training here
 
 
 class Filed(TypedDict):

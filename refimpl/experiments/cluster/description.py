@@ -1,4 +1,4 @@
-"""What a cluster is, in words and numbers: machines, ranks, rates, and what befalls them during a run."""
+"""The description of a cluster: machines, ranks, rates, and events during a run."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from refimpl.experiments.cluster.namespaces import ClusterError
 
 UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 FASTEST = 8 * (2**32 - 1)  # bits a second
-LEAST = 0.01  # of a link that carries nothing: its acknowledgements
+LEAST = 0.01  # part of the rate for a link without a rate, for acknowledgements
 MOST_MACHINES = 250
 CARD = "eth0"  # the measured network card, as a machine sees it
 
@@ -27,10 +27,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Cluster:
-    """rates: bits a second of each machine's card, in and out alike. Ranks are in blocks: machine 0 has the first.
+    """rates: bits/s of each machine's card, in each direction. Machine 0 has the first ranks, and so on.
 
-    links: (a, b, bits a second from a to b, and from b to a) of two machines that have a cable of their own, over which
-    goes all that the one sends the other. Cards then carry the rest: the words of machines that have none.
+    links: (a, b, bits/s from a to b, from b to a) of two machines with their own cable, which carries all messages
+    between them. Cards then carry the messages of machines without such a cable.
     """
 
     rates: tuple[int, ...]
@@ -48,16 +48,16 @@ class Cluster:
 
     @property
     def machines(self) -> int:
-        """How many machines there are."""
+        """The number of machines."""
         return len(self.rates)
 
     @property
     def ranks(self) -> int:
-        """How many ranks they have in all."""
+        """The number of ranks on all machines."""
         return self.machines * self.ranks_per_machine
 
     def to_json(self) -> str:
-        """Return the text that the hub is started with."""
+        """Return the cluster as text, an argument of the hub."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -77,7 +77,7 @@ def address(machine: int) -> str:
 
 
 def parse_rate(text: str | int | float) -> int:
-    """Return bits a second of "200mbit", "1.5gbit", "64kbit" or a plain number of bits. ClusterError if unreadable."""
+    """Return the bits/s of "200mbit", "1.5gbit", "64kbit" or a plain number of bits. Raises ClusterError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?bit)?(?:/s|ps)?", str(text).strip().lower())
     rate = float(found[1]) * UNITS[found[2] or "bit"] if found else 0.0
     if not 8000 <= round(rate, 3) < math.inf:
@@ -86,7 +86,7 @@ def parse_rate(text: str | int | float) -> int:
 
 
 def rate_of_card(text: str | int | float) -> int:
-    """Return bits a second as ``parse_rate`` does. ClusterError if unreadable, or more than a token bucket counts."""
+    """Return bits/s as ``parse_rate`` does. Raises ClusterError also for more than a token bucket can count."""
     rate = parse_rate(text)
     if rate > FASTEST:
         raise ClusterError(f"{text}: an emulated card has at most {FASTEST // 10**9}gbit: its token bucket counts "
@@ -95,7 +95,7 @@ def rate_of_card(text: str | int | float) -> int:
 
 
 def rates_of(machines: int, rates) -> tuple[int, ...]:
-    """Return one rate a machine of what rate_of_card reads: one for all, or one for each. ClusterError otherwise."""
+    """Return a rate for each machine. rates: see ``rate_of_card``, one for all or a list. Raises ClusterError."""
     if machines > MOST_MACHINES:
         raise ClusterError(f"a cluster has 1 to {MOST_MACHINES} machines, not {machines}")
     given = [rates] if isinstance(rates, (str, int, float)) else list(rates)
@@ -105,8 +105,7 @@ def rates_of(machines: int, rates) -> tuple[int, ...]:
 
 
 def cables_of(links, rate) -> tuple[tuple[int, int, int, int], ...]:
-    """Return the cables of a network of links, see ``Cluster``; one of rate 1 carries ``rate``. ClusterError otherwise.
-    """
+    """Return the cables of a network of links, see ``Cluster``. A link of rate 1 has ``rate``. Raises ClusterError."""
     if links.switches:
         raise ClusterError(f"{links.name} has switches, and cables join two machines: give cards a rate each (--rates)")
     unit = parse_rate(rate)
@@ -116,7 +115,7 @@ def cables_of(links, rate) -> tuple[tuple[int, int, int, int], ...]:
 
 
 def parse_slow(text: str) -> Event:
-    """Return the event of "MACHINE=RATE@SECONDS": from then on the machine's card has another rate. ClusterError."""
+    """Return the event of "MACHINE=RATE@SECONDS": the machine's card gets this rate then. Raises ClusterError."""
     found = re.fullmatch(r"(\d+)=([^@]+)@(\d+(?:\.\d+)?)s?", text)
     if not found:
         raise ClusterError(f"a change of rate is written MACHINE=RATE@SECONDS, as 2=50mbit@10, not {text!r}")
@@ -124,7 +123,7 @@ def parse_slow(text: str) -> Event:
 
 
 def parse_cut(text: str) -> Event:
-    """Return the event of "MACHINE@SECONDS": from then on nothing passes the machine's card. ClusterError."""
+    """Return the event of "MACHINE@SECONDS": the machine's cable is cut then. Raises ClusterError."""
     found = re.fullmatch(r"(\d+)@(\d+(?:\.\d+)?)s?", text)
     if not found:
         raise ClusterError(f"a cut is written MACHINE@SECONDS, as 2@10, not {text!r}")

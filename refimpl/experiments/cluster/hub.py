@@ -1,8 +1,8 @@
 """The first process of a cluster: it makes the machines and runs mpirun on them. When it ends, all of it ends.
 
-Run by run.py as ``hub.py PARENT REPORT CLUSTER FLAVOUR MPIRUN…``. It stands first (process 1) in a process namespace of
-its own, so that its end, by whatever cause, makes the kernel kill every process of the cluster; with them go the
-networks, mounts and shared memory. It is killed itself when its parent ends: then nothing can be left behind.
+run.py starts it as ``hub.py PARENT REPORT CLUSTER FLAVOUR MPIRUN…``. It is process 1 of a new process namespace. When
+it ends, for any reason, the kernel kills every process of the cluster, and networks, mounts and shared memory end with
+them. It is killed when its parent ends, so nothing is ever left.
 """
 
 import json
@@ -21,9 +21,9 @@ from refimpl.experiments.cluster.machine import account_of, bytes_of, hold
 from refimpl.experiments.cluster.namespaces import ClusterError, become_root, end_with, mount, unshare
 from refimpl.experiments.cluster.network import SERVICE_BRIDGE, SERVICE_NETWORK, ClusterNetwork
 
-GRACE_SECONDS = 3.0  # for mpirun to end its ranks itself
+GRACE_SECONDS = 3.0  # mpirun has these to end its ranks
 LAUNCHER = "refimpl.experiments.cluster.launcher"
-UNAVAILABLE = 2  # exit status: no cluster here, and the report says why
+UNAVAILABLE = 2  # exit status: no cluster is possible here; the report says why
 
 
 def main() -> int:
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _live(outside: int, report: int, cluster: Cluster, flavour: str, command: list[str]) -> int:
-    """Be process 1: build, run, report. Returns the job's exit status."""
+    """As process 1, build the cluster, run the job, and report. Return the job's exit status."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     end_with(0)
@@ -70,8 +70,8 @@ def _live(outside: int, report: int, cluster: Cluster, flavour: str, command: li
 
 
 def _build(cluster: Cluster) -> tuple[list[int], ClusterNetwork]:
-    """Return the processes that hold the machines, and the network that joins them."""
-    mount("none", "/", "", "recursive", "private")  # what we mount is not to be seen outside
+    """Return the processes that hold the machines, and the network between them."""
+    mount("none", "/", "", "recursive", "private")  # so that our mounts are not visible outside
     mount("proc", "/proc", "proc")
     mount("hub", "/dev/shm", "tmpfs", "nosuid", "nodev")
     socket.sethostname("hub")
@@ -85,7 +85,7 @@ def _build(cluster: Cluster) -> tuple[list[int], ClusterNetwork]:
 
 
 def _run(flavour: str, command: list[str], holders: list[int], network: ClusterNetwork, cluster: Cluster) -> int:
-    """Run mpirun on the machines, let the events happen, and return its exit status."""
+    """Run mpirun on the machines, with the events, and return its exit status."""
     names = [machine_name(machine) for machine in range(cluster.machines)]
     os.environ[HOLDERS] = " ".join(f"{name}={holder}" for name, holder in zip(names, holders))
     options = (_options_of_open_mpi if flavour == "openmpi" else _options_of_mpich)(names, cluster.ranks_per_machine)
@@ -115,7 +115,7 @@ def _options_of_mpich(names, ranks: int) -> list[str]:
 
 
 def _options_of_open_mpi(names, ranks: int) -> list[str]:
-    """Its daemons look for the launcher on their machines, too: so that is no file of the hub's."""
+    """Return Open MPI's options. Its daemons look for the launcher on their machines, so it is no file of the hub."""
     hosts = Path("/dev/shm/hosts")
     hosts.write_text("".join(f"{name} slots={ranks}\n" for name in names))
     return ["--hostfile", str(hosts), "--map-by", f"ppr:{ranks}:node:oversubscribe", "--prtemca", "plm_ssh_agent",

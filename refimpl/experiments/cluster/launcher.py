@@ -1,6 +1,6 @@
-"""What Hydra runs instead of ssh: ``launcher.py MACHINE COMMAND…`` runs the command on a machine of the cluster.
+"""The replacement of ssh for mpirun: ``launcher.py MACHINE COMMAND…`` runs the command on a machine of the cluster.
 
-It enters the namespaces of the process that holds the machine; HOLDERS in the environment says which those are.
+It enters the namespaces of the process that holds the machine. HOLDERS in the environment names these processes.
 """
 
 import os

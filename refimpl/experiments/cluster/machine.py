@@ -1,4 +1,4 @@
-"""A machine: a process that does nothing but hold a network, a host name, shared memory and mounts of its own."""
+"""A machine: a process that only holds a network, a host name, shared memory and mounts."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from refimpl.experiments.cluster.description import address, machine_name
 from refimpl.experiments.cluster.namespaces import ClusterError, end_with, mount, unshare
 from refimpl.json_file import read_json
 
-TCP_RETRIES = 6  # a peer that was cut off is given up after about 25 s; Linux's own 15 would be a quarter of an hour
+TCP_RETRIES = 6  # TCP gives up a peer that is cut off after about 25 s; with Linux's 15, after a quarter of an hour
 
 
 def hold(machine: int, machines: int) -> int:
@@ -40,15 +40,15 @@ def hold(machine: int, machines: int) -> int:
 
 
 def bytes_of(holder: int) -> tuple[int, int]:
-    """Return the bytes (sent, received) of a machine's card since it was made, as the kernel counts them there."""
+    """Return the bytes (sent, received) of a machine's card since it was made, counted by the kernel."""
     return parse_counters(Path(f"/proc/{holder}/net/dev").read_text())
 
 
 def account_of(holder: int) -> dict | None:
-    """Return the account of the training that the machine's ranks filed last; None if they did not train."""
+    """Return the account of the machine's last training; None if there was none."""
     try:
         return read_json(f"/proc/{holder}/root{ACCOUNT}", Filed, what="a training's account", remedy="train again")
-    except (FileNotFoundError, ValueError):  # the latter of ranks that were killed meanwhile
+    except (FileNotFoundError, ValueError):  # ValueError: the ranks were killed while they wrote it
         return None
 
 
@@ -56,10 +56,10 @@ def _become(machine: int, machines: int) -> None:
     unshare("net", "uts", "ipc", "mnt")
     socket.sethostname(machine_name(machine))
     mount("machine", "/dev/shm", "tmpfs", "nosuid", "nodev")
-    with contextlib.suppress(ClusterError):  # where a sandbox forbids it, the outer /sys stays: MPI may read its cards
+    with contextlib.suppress(ClusterError):  # if a sandbox forbids it, the outer /sys stays, and MPI may read its cards
         mount("sysfs", "/sys", "sysfs")
     names = "".join(f"{address(m)} {machine_name(m)}\n" for m in range(machines))
     Path("/dev/shm/hosts").write_text(f"127.0.0.1 localhost\n{names}")
-    with contextlib.suppress(ClusterError):  # names are a convenience: MPI uses addresses
+    with contextlib.suppress(ClusterError):  # only a convenience, because MPI uses addresses
         mount("/dev/shm/hosts", "/etc/hosts", "", "bind")
     Path("/proc/sys/net/ipv4/tcp_retries2").write_text(str(TCP_RETRIES))

@@ -1,7 +1,7 @@
-"""Linux namespaces from Python, without root: what ``unshare`` and ``nsenter`` do, with errors that name the culprit.
+"""Linux namespaces from Python, without root, like ``unshare`` and ``nsenter``, with errors that name the cause.
 
-A process that unshares a user namespace is root within it, and may make networks, mounts and host names of its own
-there. A namespace ends with its last process, so nothing has to be removed: unshare(2), user_namespaces(7).
+A process that unshares a user namespace is root within it, and may make its own networks, mounts and host names there.
+A namespace ends with its last process, so nothing has to be removed: unshare(2), user_namespaces(7).
 """
 
 import ctypes
@@ -24,13 +24,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class ClusterError(RuntimeError):
-    """The cluster cannot be, or was asked for wrongly; the message says what is missing and what to do."""
+    """The cluster cannot be made, or its options are wrong. The message says what is missing and what to do."""
 
 
 def unshare(*kinds: str) -> None:
-    """Move this process into new namespaces of these kinds (KINDS); "pid" holds for its children only. Local.
+    """Move this process into new namespaces of these kinds (KINDS); for "pid", only its children. Local.
 
-    Raises ClusterError where the kernel or a sandbox does not allow it.
+    Raises ClusterError if the kernel or a sandbox does not allow it.
     """
     for kind in kinds:
         remedy = (
@@ -43,9 +43,9 @@ def unshare(*kinds: str) -> None:
 
 
 def become_root() -> None:
-    """Be user 0 and group 0 of a new user namespace, which outside are still who they were. Local.
+    """Become user 0 and group 0 of a new user namespace. Outside, user and group stay the same. Local.
 
-    Raises ClusterError where no user namespace can be had.
+    Raises ClusterError if no user namespace can be made.
     """
     user, group = os.geteuid(), os.getegid()
     unshare("user")
@@ -66,20 +66,20 @@ def enter(pid: int, *kinds: str) -> None:
 
 
 def join(descriptor: int, kind: str) -> None:
-    """Move this process into the namespace that an open file of /proc/PID/ns stands for. Local."""
+    """Move this process into the namespace of an open file of /proc/PID/ns. Local."""
     _call(f"cannot enter a {kind} namespace", "it needs the rights of that namespace's user", _libc.setns, descriptor,
           KINDS[kind])
 
 
 def mount(source: str, target: str, kind: str = "", *flags: str) -> None:
-    """Mount ``source`` of file system ``kind`` on ``target``. flags: MOUNT_FLAGS. Local; ClusterError if refused."""
+    """Mount ``source`` of file system ``kind`` on ``target``. flags: MOUNT_FLAGS. Local. Raises ClusterError."""
     _call(f"cannot mount {kind or source} on {target}", "it needs a sandbox that allows mounts in a user namespace",
           _libc.mount, source.encode(), target.encode(), kind.encode() or None,
           ctypes.c_ulong(sum(MOUNT_FLAGS[flag] for flag in flags)), None)
 
 
 def end_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends for any reason. parent: its number as seen here. Local."""
+    """Let the kernel kill this process when its parent ends for any reason. parent: the parent's number. Local."""
     _call("cannot be told of the parent's end", "it needs Linux", _libc.prctl, PR_SET_PDEATHSIG,
           ctypes.c_ulong(signal.SIGKILL))
     if os.getppid() != parent:  # it ended before we asked

@@ -1,8 +1,8 @@
 """The cluster's cables: a veth pair from each machine to a bridge, and a token bucket on both of its ends.
 
-A queue limits what leaves a card, so the queue at the machine's end limits what the machine sends, and the queue at
-the bridge's end what it receives. Each machine has a second card, without limit, for the launcher's own words
-(start, output, end): as in a real cluster these do not cross the measured network.
+A queue limits what leaves a card. So the queue at the machine's end limits what the machine sends, and the queue at the
+bridge's end what it receives. Each machine has a second card, without limit, for the launcher's own messages (start,
+output, end). As in a real cluster, these do not use the measured network.
 """
 
 import errno
@@ -17,17 +17,17 @@ from refimpl.experiments.cluster.description import CARD, address
 from refimpl.experiments.cluster.namespaces import ClusterError, enter, join
 
 SERVICE_CARD = "service"
-BURST_BYTES = 128 * 1024  # not below 64 KiB: the largest packet that TCP hands to a card (GSO)
-MTU = 9000  # jumbo frames, as clusters have them: 0.7 % of the rate goes to headers, where 1500 would take 4.4 %
-LATENCY = "100ms"  # the queue holds what arrives in so long; more is dropped, and TCP slows down
+BURST_BYTES = 128 * 1024  # at least 64 KiB, the largest packet that TCP gives a card (GSO)
+MTU = 9000  # jumbo frames, as in clusters: headers take 0.7 % of the rate; with 1500 they would take 4.4 %
+LATENCY = "100ms"  # the queue holds the packets of this time; more are dropped, and TCP slows down
 SERVICE_BRIDGE = "services"  # in the hub
 STATIC, OF_BRIDGE = ndmsg.states["noarp"], ndmsg.flags["master"]
-UPLINK = "uplink"  # of a card that is a bridge: the way to all machines that it has no cable to
+UPLINK = "uplink"  # the way from a card that is a bridge to all machines without a cable to it
 SERVICE_NETWORK = "10.78.0.0/24"
 
 
 class ClusterNetwork:
-    """Bridges and links of the network namespace that this process is in. Local; ends with that namespace."""
+    """Bridges and links of this process's network namespace. Local. They end with the namespace."""
 
     def __init__(self):
         self.hub = IPRoute()
@@ -40,13 +40,13 @@ class ClusterNetwork:
         self.machines: list[IPRoute] = []
 
     def connect(self, holder: int, rate: int, cables: bool = False) -> None:
-        """Connect the namespace of process ``holder`` as the next machine, at ``rate`` bits a second, in and out.
+        """Connect the namespace of process ``holder`` as the next machine, at ``rate`` bits/s in each direction.
 
-        cables: its card shall be a bridge, to which ``join`` can add some.
+        cables: whether its card is a bridge, to which ``join`` can add cables.
         """
         number = len(self.machines)
         with within(holder):
-            inside = IPRoute()  # a netlink socket stays in the namespace that it was made in
+            inside = IPRoute()  # a netlink socket stays in the namespace in which it was made
         self.machines.append(inside)
         self._up(inside, "lo")
         for card, bridge, place in ((CARD, "bridge", address(number)),
@@ -66,9 +66,9 @@ class ClusterNetwork:
         self.set_rate(number, rate, "add")
 
     def join(self, a: int, b: int, holder: int, there: int, back: int) -> None:
-        """Give two machines a cable of their own: bits a second from a to b, and back. holder: the process of b.
+        """Join two machines by their own cable. there, back: bits/s from a to b, and back.  holder: the process of b.
 
-        Their cards are bridges (``connect``), which send by it what is for the other, and nothing else.
+        Their cards are bridges (``connect``), which send only messages for the other machine over it.
         """
         ends = (self.machines[a], f"to-{b}", there), (self.machines[b], f"to-{a}", back)
         with _asking("a veth pair", "load the kernel module veth (as root: modprobe veth)"):
@@ -82,9 +82,9 @@ class ClusterNetwork:
             self._up(end, cable)
 
     def _bridge(self, inside):
-        """Make a machine's card a bridge, which learns nothing: it sends to the uplink all that is not for a cable."""
+        """Make a machine's card a bridge that learns no addresses. It sends all that has no cable to the uplink."""
         (uplink,) = inside.get_links(self._index(inside, UPLINK))
-        # an address of its own, or it would take that of a cable
+        # with its own address; otherwise it would take that of a cable
         inside.link("add", ifname=CARD, kind="bridge", address=uplink.get_attr("IFLA_ADDRESS"))
         inside.link("set", index=self._index(inside, UPLINK), master=self._index(inside, CARD))
         inside.link("set", index=self._index(inside, CARD), mtu=MTU)
@@ -92,7 +92,7 @@ class ClusterNetwork:
         self._up(inside, UPLINK)
 
     def set_rate(self, machine: int, rate: int, action: str = "change") -> None:
-        """Let the machine's card, cut off or not, send and receive ``rate`` bits a second from now on."""
+        """Set the rate of a machine's card, in bits/s; if its cable was cut, connect it again."""
         for end, card in ((self.hub, _port(CARD, machine)), (self.machines[machine], CARD)):
             self._limit(end, card, rate, action)
         self._up(self.hub, _port(CARD, machine))
@@ -100,12 +100,12 @@ class ClusterNetwork:
     def _limit(self, end, card, rate, action):
         with _asking("a token bucket queue", "load the kernel module sch_tbf (as root: modprobe sch_tbf; its package "
                      "may be called kernel-modules-extra)"):
-            # pyroute2 takes a number for bytes a second
+            # pyroute2 reads a number as bytes/s
             end.tc(action, "tbf", self._index(end, card), handle=0x10000, rate=rate // 8, burst=BURST_BYTES,
                    latency=LATENCY)
 
     def cut(self, machine: int) -> None:
-        """Pull the machine's cable: nothing passes its card any more."""
+        """Cut the machine's cable: its card sends and receives nothing any more."""
         self.hub.link("set", index=self._index(self.hub, _port(CARD, machine)), state="down")
 
     @staticmethod
@@ -123,7 +123,7 @@ def _port(card: str, machine: int) -> str:
 
 @contextmanager
 def within(pid: int):
-    """Be in the network namespace of process ``pid`` meanwhile."""
+    """Enter the network namespace of process ``pid`` for the block."""
     home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     enter(pid, "net")
     try:

@@ -13,10 +13,10 @@ from refimpl.transport.job.host import TOLD
 from refimpl.transport.launch import LaunchError, mpirun_command, run_job, runtime, terminal_variables
 
 HUB = "refimpl.experiments.cluster.hub"
-ACROSS_MACHINES = {  # MPI talks TCP over the card between machines; inside one, MPICH has its own shared memory
+ACROSS_MACHINES = {  # MPI uses TCP over the card between machines; inside a machine MPICH uses shared memory
     "UCX_TLS": "tcp,self",
     "UCX_NET_DEVICES": CARD,
-    "UCX_TCP_BRIDGE_ENABLE": "y",  # a card with cables of its own is a bridge
+    "UCX_TCP_BRIDGE_ENABLE": "y",  # a card with cables is a bridge
     "FI_PROVIDER": "tcp",  # for an MPICH over libfabric instead of UCX
     "FI_TCP_IFACE": CARD,
     "OMPI_MCA_btl_tcp_if_include": CARD,
@@ -24,22 +24,22 @@ ACROSS_MACHINES = {  # MPI talks TCP over the card between machines; inside one,
     "NCCL_SOCKET_IFNAME": CARD,
 }
 
-TUNING = {  # yields to what the user has set
-    # messages of any size leave eagerly, without a rendezvous: MPICH's Allreduce of 16 MiB on 4 x 2 ranks at
-    # 200 Mbit/s takes 1.16 s instead of 1.93 s, an exchange 1.36 s instead of 1.92 s (line rate: 1.34 s)
+TUNING = {  # unless the user has set these variables
+    # send messages of any size eagerly, without a rendezvous: MPICH's Allreduce of 16 MiB on 4 x 2 ranks at 200 Mbit/s
+    # then takes 1.16 s instead of 1.93 s, an exchange 1.36 s instead of 1.92 s (line rate: 1.34 s)
     "UCX_RNDV_THRESH": "inf",
-    # Open MPI likewise, up to a segment: 16 MiB over trees of 4 machines take 1.4 s, and 2.2 s with its own 64 KiB
+    # the same for Open MPI, up to a segment: 16 MiB over trees of 4 machines take 1.4 s instead of 2.2 s (64 KiB)
     "OMPI_MCA_btl_tcp_eager_limit": str(1 << 18),
 }
 
 
 @dataclass
 class ClusterRun:
-    """What a job on the cluster ended with, and what its network carried.
+    """The result of a job on the cluster, and the bytes on its network.
 
     seconds: of mpirun, from its start to its end.  machine_bytes[m]: bytes that the card of machine m (sent, received)
-    meanwhile, all headers included, as the kernel counted them.  training[m]: the account of a training that the job
-    did, beside the payload and the formula (see ``account``); empty if it did none to the end.
+    in this time, with all headers, counted by the kernel.  training[m]: the account of the job's training (see
+    ``account``); empty if no training was completed.
     """
 
     returncode: int
@@ -55,11 +55,11 @@ def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[
                    events: tuple[Event, ...] = (), links=()) -> ClusterRun:
     """Run ``python -m mpi4py *arguments`` on machines × ranks_per_machine ranks of an emulated cluster. Local.
 
-    rate: of each machine's card, in and out alike, as parse_rate reads it, or a list with one for each machine.
-    events: what befalls the machines meanwhile.  links: cables between two machines, as of Cluster.
-    The rest is as for launch: ``environment`` is added to this process's, a non-zero exit is returned, not raised;
-    however it ends, nothing is left behind.
-    Raises ClusterError where this machine cannot have such a cluster, LaunchError without an MPI, and
+    rate: of each machine's card in each direction, for parse_rate, or a list with one for each machine.
+    events: changes during the job.  links: cables between two machines, see Cluster.
+    Other arguments are those of ``launch``: ``environment`` is added to this process's; an exit status that is not 0 is
+    returned, not raised; however the job ends, nothing is left.
+    Raises ClusterError if this machine cannot have such a cluster, LaunchError without MPI, and
     subprocess.TimeoutExpired after ``timeout`` seconds.
     """
     if not sys.platform.startswith("linux"):
@@ -85,7 +85,7 @@ def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[
 
 @functools.cache
 def missing() -> str:
-    """Return what this machine lacks for an emulated cluster, and the remedy; "" if nothing. Local; takes a second."""
+    """Return what this machine lacks for an emulated cluster, with the remedy; "" if nothing. Local, a second."""
     try:
         run_on_cluster(2, 1, "1gbit", ["-c", ""], timeout=60, capture=True)
     except (ClusterError, LaunchError, subprocess.TimeoutExpired) as error:

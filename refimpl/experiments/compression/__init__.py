@@ -1,4 +1,4 @@
-"""Encoded gradients beside float32 and beside PyTorch's hooks: seconds, bytes, and steps to a held-out loss."""
+"""Measure encoded gradients beside float32 and PyTorch's hooks: seconds, bytes, and steps to a held-out loss."""
 
 from models.recipe import Recipe
 
@@ -9,18 +9,18 @@ RECIPES = {
     "cnn": Recipe("cnn", "digits", sizes={"augment": 0}, microbatch_size=16),
     "lm": Recipe("lm", "shakespeare", heldout=2000),
 }
-"""Part of the report -> what is trained, one microbatch on each machine: nearly all of the first is dense weights,
-nearly all of the second is computation, and most bytes of the third are rows."""
+"""Part of the report -> its training, with one microbatch on each machine. The first is nearly all dense weights, the
+second is nearly all computation, and most bytes of the third are rows."""
 CHANGED = {"vgg": {"learning_rate": 0.003}}
-"""Part -> its options that are not the model's own: with wide layers a larger rate does not learn."""
+"""Part -> options that differ from the model's own: wide layers do not learn with a larger rate."""
 PARTS = tuple(RECIPES)
 BASE, DDP = "float32", "DDP float32"
 CODECS = {BASE: {}, "bf16": {"dense": "bf16"}, "fp16": {"dense": "fp16"}, "integers:16": {"dense": "integers:16"},
           "integers:8": {"dense": "integers:8"}, "topk:0.01": {"dense": "topk:0.01"},
           "powersgd:2": {"dense": "powersgd:2"}, "onebit": {"dense": "onebit"}}
-"""Ours -> what ``--codec`` says."""
+"""Our trainings -> the value of ``--codec``."""
 HOOKS = {DDP: "", "DDP fp16 hook": "fp16", "DDP PowerSGD, rank 2": "powersgd"}
-"""PyTorch's -> its hook."""
+"""PyTorch's trainings -> the hook."""
 HEAD = """# Fewer bytes: does it pay?
 
 Emulated machines of one rank train with and without encoded gradients, beside PyTorch's DistributedDataParallel over

@@ -1,4 +1,4 @@
-"""What each rank does: steps of ours and of PyTorch's in turns, the same alone, and trainings up to a held-out loss."""
+"""The work of each rank: our steps and PyTorch's in turns, the same steps alone, and trainings to a held-out loss."""
 
 import json
 import statistics
@@ -20,7 +20,7 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
 WARM, ALONE = 3, 5
-"""Steps before others count, as PyTorch's first buckets and PowerSGD's first steps are others; turns of one step."""
+"""Steps that do not count, because PyTorch's first buckets and PowerSGD's first steps differ; turns of a step alone."""
 HELDOUT_STEPS = 4  # at most
 
 
@@ -46,9 +46,9 @@ class LearningWorkload:
         return build(self.recipe, 0)[0]
 
     def make_data(self, microbatches: int):
-        """Return the data, V = ``microbatches``, without the last examples that fill no step. Local.
+        """Return the data, V = ``microbatches``, without the last examples if they do not fill a step. Local.
 
-        Each rank of DDP must have some in each step.
+        In DDP each rank must have examples in each step.
         """
         data = build(replace(self.recipe, microbatches=microbatches), 0)[1]
         if isinstance(data, Examples):
@@ -62,9 +62,7 @@ class LearningWorkload:
 
 
 def race(comm: Communicator, recipe: dict, seconds: float, rounds: int) -> dict:
-    """Race steps; return name -> {"seconds": of each turn, "card": bytes of a step, "alone": processor's seconds}.
-
-    Collective.
+    """Time steps; return name -> {"seconds": of turns, "card": bytes of a step, "alone": core seconds}. Collective.
     """
     task, torch = LearningWorkload(Recipe.from_json(recipe)), _joined(comm)
     contenders = {name: _contender(comm, task, name)[0] for name in _names(task, torch)}
@@ -76,7 +74,7 @@ def race(comm: Communicator, recipe: dict, seconds: float, rounds: int) -> dict:
 
 
 def learn(comm: Communicator, recipe: dict, steps: int, every: int) -> dict:
-    """Return name -> [[step, held-out loss], ...] of a training of each that can be judged. Collective."""
+    """Return name -> [[step, held-out loss], ...] for the contenders with a held-out loss. Collective."""
     task, found = LearningWorkload(Recipe.from_json(recipe)), {}
     for name in _names(task, _joined(comm)):
         step, judge = _contender(comm, task, name)
@@ -90,7 +88,7 @@ def learn(comm: Communicator, recipe: dict, steps: int, every: int) -> dict:
 
 
 def _alone(task, torch) -> dict[str, float]:
-    """Return name -> processor's seconds of a step of this rank by itself, while the others wait. Local."""
+    """Return name -> processor seconds of a step of this rank alone, while the others wait. Local."""
     lonely = {name: _contender(Communicator.alone(), task, name)[0] for name in _names(task, torch)}
     for step in lonely.values():
         for _ in range(WARM):
@@ -105,7 +103,7 @@ def _joined(comm):
 
 
 def _names(task, torch) -> list[str]:
-    """Return the contenders: PyTorch's hooks encode no sparse gradients, which the language model has."""
+    """Return the contenders. The language model has sparse gradients, which PyTorch's hooks cannot encode."""
     hooks = [name for name, hook in HOOKS.items() if not hook or task.model != "lm"]
     return [*CODECS, *(hooks if torch is not None else [])]
 
@@ -115,7 +113,7 @@ def _contender(comm, task, name):
     data = task.make_data(comm.size)
     if name in CODECS:
         options = Options(**task.entry.optimizer, steps=10**6, codec=CODECS[name], shared_memory=False,
-                          allreduce=allreduce_of(comm.size, 1))  # the same with each codec: busy cores time none well
+                          allreduce=allreduce_of(comm.size, 1))  # the same for each codec: busy cores time none well
         trainer = Trainer.open(task.make_model(), data, options, comm)
         heldout = task.make_heldout()
         return trainer.train_step, lambda: evaluate(trainer, heldout, HELDOUT_STEPS)["loss"]
@@ -141,7 +139,7 @@ def _judged(comm, work, replica, heldout) -> float:
 
 
 def _processor(_, step) -> float:
-    """Return the processor's seconds of a step. Local."""
+    """Return the processor seconds of a step. Local."""
     begin = time.process_time()
     step()
     return time.process_time() - begin

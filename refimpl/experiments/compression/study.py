@@ -1,4 +1,4 @@
-"""One part of the report: a model's steps at each rate, foreseen at other rates, and its way to a held-out loss."""
+"""One part of the report: a model's steps at each rate, predicted for other rates, and its way to a held-out loss."""
 
 import statistics
 from dataclasses import replace
@@ -11,12 +11,12 @@ from refimpl.pictures.lines import Line, plot_lines
 
 RANKS = "refimpl.experiments.compression.ranks:"
 RATES = "100mbit", RATE, "1gbit"
-"""Measured; two cores cannot feed more."""
+"""The measured rates. Two cores cannot send faster."""
 FORESEEN = "100mbit", RATE, "1gbit", "10gbit"
 FULL = {"machines": 8, "seconds": 40, "rounds": 5, "steps": 80, "every": 4}
 QUICK = {"machines": 4, "seconds": 1, "rounds": 3, "steps": 12, "every": 4}
 GOAL = 1.6
-"""How many times as fast as float32 bf16 or integers should train a model of dense weights at RATE to equal loss."""
+"""The aim: bf16 or integers should train a model of dense weights to the same loss so many times as fast as float32."""
 NO_GAIN = 1.05
 
 
@@ -69,14 +69,14 @@ def split(rate: str, name: str, record: dict) -> dict:
 
 
 def foreseen(splits: dict, rate: str, name: str) -> float:
-    """Return a step's seconds at another rate: all but the line's seconds stay, and at least what it takes alone."""
+    """Return a step's predicted seconds at another rate: only the line's seconds change."""
     mine = splits[RATE][name]
     fixed = max(mine["step"] - mine["line"], mine["computation"] + mine["coding"])
     return fixed + mine["line"] * parse_rate(RATE) / parse_rate(rate)
 
 
 def steps_to_loss(curves: dict) -> dict[str, int | None]:
-    """Return name -> its first step with at most the loss that float32 has after three quarters; None: never."""
+    """Return name -> the first step with at most the loss of float32 after three quarters of its steps; None: never."""
     goal = curves[BASE][len(curves[BASE]) * 3 // 4 - 1][1]
     return {name: next((step for step, loss in curve if loss <= goal), None) for name, curve in curves.items()}
 
@@ -92,7 +92,7 @@ def _row(rate, name, splits, raced, reached) -> list[str]:
 
 
 def _sentences(part, splits, times, reached) -> list[str]:
-    """Return where a codec gains nothing, and whether the aim is reached."""
+    """Return sentences: where a codec gains nothing, and whether the aim is reached."""
     said = [f"At {rate} these gain less than {NO_GAIN:.2f} x: {', '.join(idle)}." for rate in FORESEEN
             if (idle := [name for name, gain in times[rate].items() if name not in (BASE, DDP) and gain < NO_GAIN])]
     if part == "vgg":

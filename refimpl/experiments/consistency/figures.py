@@ -1,4 +1,4 @@
-"""From what a training left to the numbers that people compare."""
+"""Compute the numbers for comparison from a training's records."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from refimpl.training.consistency.served.record import bare_owner
 
 
 def speed(steps, text: str, planned: int, warm: int = 1) -> float:
-    """Return examples a second, while all workers are at work: from ``warm`` steps of each to the first one's last.
+    """Return examples/s while all workers work: after ``warm`` steps of each, until the first one has finished.
 
     steps: see ``train_once``.  text: the consistency.  planned: the steps of the training. Gradients that owners
     dropped do not count. Local.
@@ -32,9 +32,9 @@ def used(text: str, workers: int, planned: int, pushed: int) -> float:
 
 
 def versions_late(entries, text: str, steps: int) -> Counter:
-    """Return τ -> pushes before which their owner had done τ updates since the worker pulled. Local.
+    """Return staleness τ -> the number of pushes with it: τ is the owner's updates between pull and push. Local.
 
-    entries: owner -> its record.  steps: of the training. What comes after one worker's last step does not count.
+    entries: owner -> its event log.  steps: of the training. Pushes after one worker's last step do not count.
     """
     found: Counter = Counter()
     for one in entries:
@@ -71,5 +71,5 @@ def loss_curve(steps, workers: int, every: int = 1) -> list[list[float]]:
 
 
 def reached(curve, goal: float | None) -> str:
-    """Return after how many seconds a curve is at a loss, as text; "-": never. Local."""
+    """Return the seconds after which a curve reaches a loss, as text; "-": never. Local."""
     return next((f"{seconds:.2f}" for _, seconds, loss in curve if goal is not None and loss <= goal), "-")

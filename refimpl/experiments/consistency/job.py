@@ -1,4 +1,4 @@
-"""What each rank runs: a training from its opening to its end; rank 0 returns what it left."""
+"""The work of each rank: a training from its opening to its end; rank 0 returns the records."""
 
 import time
 from dataclasses import replace
@@ -19,7 +19,7 @@ from refimpl.transport import Communicator
 def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Path) -> dict | None:
     """Train as the cell says; return its result on rank 0. Collective. profile: directory of a replay's."""
     model, data, options = comm.together(lambda: (*build(cell, profile, comm.rank), options_of(cell)))
-    if cell.compute == "real":  # what is compiled and loaded once is no training
+    if cell.compute == "real":  # compile and load before the training
         train_once(model, data, replace(options, steps=1), comm)
     trainer, found = train_once(model, data, options, comm)
     if cell.compute == "real":
@@ -28,11 +28,11 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
 
 
 def train_once(model, data, options, comm: Communicator) -> tuple[Trainer, dict]:
-    """Train; return the trainer, and what is the same on every rank. Collective.
+    """Train; return the trainer, and a dict that is the same on every rank. Collective.
 
     steps: [worker, its step, seconds since the beginning, loss of its part, examples], in their order in time.
-    entries: owner -> its record.  rows: τ, as text -> rows and dense variables pushed with it.
-    sent: payload bytes between machines of all ranks.
+    entries: owner -> its event log.  rows: τ, as text -> the number of rows and dense variables pushed with it.
+    sent: payload bytes between machines, of all ranks.
     """
     trainer = Trainer.open(model, data, options, comm)
     comm.meet("the beginning of a training")
@@ -44,7 +44,7 @@ def train_once(model, data, options, comm: Communicator) -> tuple[Trainer, dict]
 
 
 def _without_barriers(trainer):
-    """Return steps, the bytes that this rank sent to other machines, and what owners left. Collective."""
+    """Return steps, the bytes that this rank sent to other machines, and the owners' logs. Collective."""
     training = WithoutBarriers(trainer)
     training.begin()
     steps = [[m["worker"], m["step"], m["at"], m["loss"], m["examples"]] for m in stretch(trainer, training)]
@@ -52,7 +52,7 @@ def _without_barriers(trainer):
 
 
 def _steps(trainer):
-    """Return the same of a synchronous training, in which all workers end a step at once. Collective."""
+    """Return the same for a synchronous training, in which all workers end a step together. Collective."""
     size, steps, crossed, begin = trainer.comm.size, [], 0, time.perf_counter()
     for _ in range(trainer.options.steps):
         record = trainer.train_step()

@@ -1,4 +1,4 @@
-"""What each rank of ``bench consistency`` does: whole trainings in turns; rank 0 prints what each took."""
+"""The work of each rank in ``bench consistency``: whole trainings in turns; rank 0 prints the times."""
 
 import json
 import statistics
@@ -24,14 +24,14 @@ WARM = 2  # steps of the slowest worker
 
 
 class Forgetting(list):
-    """A record that keeps nothing."""
+    """An event log that keeps nothing."""
 
     def append(self, entry):
-        """Forget an entry."""
+        """Do nothing."""
 
 
 def main(comm: Communicator, **wanted) -> dict:
-    """Race the works; return what was found. Collective."""
+    """Time the works; return the rows. Collective."""
     written: list[float] = []
     works, end = works_of(comm, wanted, written)
     for runners in works.values():  # compile, connect
@@ -53,9 +53,9 @@ def rows_of(work: str, took: dict, words: int) -> list[dict]:
 
 
 def works_of(comm, wanted, written) -> tuple[dict, object]:
-    """Return work -> name -> runner(steps) -> seconds of N steps of workers; and what ends them. Collective.
+    """Return work -> name -> runner(steps) -> seconds of N steps; and a function that ends the peer. Collective.
 
-    written: the part of a training's time in which its record is gathered and written is added to it.
+    written: a list; a runner adds the fraction of its time in which its event log is gathered and written.
     """
     def replay(name, straggler="none"):
         return cell_of(Workload(**wanted["workload"]), name, straggler, "replay", 0, slowdown=wanted["slowdown"])
@@ -88,7 +88,7 @@ def paced(comm, cell, profile):
 
 
 def whole(comm, cell):
-    """Return a runner: the seconds of N steps, of a training from its beginning to its end."""
+    """Return a runner: the seconds of N steps, over a whole training."""
     def runner(steps):
         _, found = train_once(*build(cell, None, comm.rank), options_of(replace(cell, steps=steps)), comm)
         return found["steps"][-1][2] / steps
@@ -96,7 +96,7 @@ def whole(comm, cell):
 
 
 def torch(comm, cell, torch_rpc):
-    """Return a runner: the same of the peer."""
+    """Return a runner: the same for the peer."""
     def runner(steps):
         work = peer_work(cell.workload)
         mine = torch_rpc.RpcTrainer(work, work.data(cell.ranks), comm).train(steps)
@@ -106,7 +106,7 @@ def torch(comm, cell, torch_rpc):
 
 
 def recorded(comm, cell, wanted, written: list | None):
-    """Return a runner: the seconds of N steps, with the record, or without one where ``written`` is None."""
+    """Return a runner: the seconds of N steps, with an event log; without one if ``written`` is None."""
     def runner(steps):
         trainer = Trainer.open(*build(cell, wanted["profile"], comm.rank), options_of(replace(cell, steps=steps)), comm)
         training = WithoutBarriers(trainer)

@@ -1,4 +1,4 @@
-"""The experiment, from its cells to tables, sentences and pictures; and what its report says before and after them."""
+"""The experiment, from its cells to tables, sentences and pictures, with the report's first and last part."""
 
 from collections import Counter
 from functools import partial
@@ -44,14 +44,14 @@ FULL = {"turns": 3, "steps": 20, "warm": 3, "learns": 300}
 QUICK = {"turns": 1, "steps": 8, "warm": 2, "learns": 60}
 """warm: steps of the slowest worker; then bounded staleness has reached its bound."""
 AIMS = {"computes": 2.2, "none": 0.95}
-"""Straggler -> how many times synchronous's throughput asynchronous should have."""
+"""Straggler -> the aim for (asynchronous's throughput / synchronous's)."""
 POINTS = 20  # of a curve
 
 
 def run_experiment(output, quick: bool = False) -> tuple[Path, list[Finding], list[str]]:
-    """Run what has no result yet, write the report; return (report, findings, cells that failed). Local.
+    """Run cells without a result, write the report; return (report, findings, cells that failed). Local.
 
-    Raises ClusterError where this machine cannot emulate a cluster, ValueError for a directory that cannot be made.
+    Raises ClusterError if this machine cannot emulate a cluster, ValueError if the directory cannot be made.
     """
     runner = Runner(output, "refimpl.experiments.consistency.job", SOURCES, on_cluster=True)
     first = replayed_cells(quick, 1.0)[0]
@@ -66,13 +66,13 @@ def run_experiment(output, quick: bool = False) -> tuple[Path, list[Finding], li
 
 
 def head_of(cell: Cell, seconds: float) -> str:
-    """Return what the report begins with. seconds: of a replayed microbatch. Local."""
+    """Return the first part of the report. seconds: of a replayed microbatch. Local."""
     return HEAD.format(ranks=cell.ranks, workload=cell.workload, rate=cell.rate, slow_rate=SLOW_RATE,
                        seconds=1e3 * seconds)
 
 
 def replayed_cells(quick: bool, slowdown: float) -> list[Cell]:
-    """Return the cells of the emulated cluster, turn by turn, so that noise falls on all alike. Local."""
+    """Return the cells of the emulated cluster, turn by turn, so that noise affects all of them. Local."""
     size = QUICK if quick else FULL
     return [cell_of(REPLAYED, contender, straggler, "replay", size["steps"], size["warm"], slowdown, turn)
             for straggler in SETTINGS for turn in range(size["turns"]) for contender in CONSISTENCIES]
@@ -85,7 +85,7 @@ def real_cells(quick: bool) -> list[Cell]:
 
 
 def throughput(cells: list[Cell], results: dict) -> Finding:
-    """Return throughput, staleness and bytes of what was replayed. results: cell.file -> result. Local."""
+    """Return throughput, staleness and bytes of the replays. results: cell.file -> result. Local."""
     found: dict[str, dict[str, list]] = {}
     for cell in cells:
         if (result := results.get(cell.file)) is not None:
@@ -121,7 +121,7 @@ def _row(name, turns, speeds, late) -> list[str]:
 
 
 def _late(turns) -> Counter:
-    """Return the staleness of all pushes; a synchronous training's have none."""
+    """Return the staleness of all pushes; in a synchronous training it is 0."""
     return sum((versions_late(result["entries"], consistency_of(cell), cell.warm + cell.steps) if result["entries"] else
                 Counter({0: len(result["steps"])}) for cell, result in turns), Counter())
 
@@ -139,7 +139,7 @@ def verdicts(speeds: dict[str, dict[str, float]]) -> list[str]:
 
 
 def learning(cells: list[Cell], results: dict) -> Finding:
-    """Return loss over steps and seconds of what really computed. results: cell.file -> result. Local."""
+    """Return loss over steps and seconds, with real computation. results: cell.file -> result. Local."""
     found = {cell.contender: (cell, results[cell.file]) for cell in cells if cell.file in results}
     curves = {name: loss_curve(result["steps"], cell.ranks, max(1, cell.steps // POINTS))
               for name, (cell, result) in found.items()}

@@ -1,13 +1,13 @@
-"""The cells of the experiment: who trains, and which straggler there is."""
+"""The cells of the experiment, and their stragglers."""
 
 from refimpl.experiments.cells.cell import CONSISTENCIES, Cell
 
 WORKERS = 4
 STRAGGLER = 3.0
-"""Times as long as it need the last worker computes."""
+"""The last worker computes so many times as long as necessary."""
 SETTINGS = {"none": "no straggler", "computes": f"worker {WORKERS - 1} computes {STRAGGLER:g} x as long",
             "cable": f"the cable of worker {WORKERS - 1} is slow"}
-"""Which straggler there is -> in words."""
+"""Straggler -> its description."""
 RATE, SLOW_RATE = "200mbit", "50mbit"
 
 
@@ -24,7 +24,7 @@ def cell_of(workload, contender: str, straggler: str, compute: str, steps: int, 
 
 
 def straggler_of(cell: Cell) -> str:
-    """Return which of SETTINGS a cell has. Local."""
+    """Return a cell's straggler, a name of SETTINGS. Local."""
     return "computes" if cell.slow else "cable" if cell.slow_rate else "none"
 
 

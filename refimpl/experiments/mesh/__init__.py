@@ -1,7 +1,7 @@
-"""Hybrid data and model parallelism, measured and predicted, beside what SplitBrain and Das et al. report."""
+"""Hybrid data and model parallelism, measured and predicted, beside the reports of SplitBrain and Das et al."""
 
 PARTS = ("scaling", "bytes", "memory", "crossing", "weak", "peer")
-"""Each is a module of this package and has ``study(quick) -> Finding``; in this order in the report."""
+"""Modules of this package, each with ``study(quick) -> Finding``, in the order of the report."""
 HEAD = """# Hybrid data and model parallelism
 
 Convolutional layers have little to send and much to compute, fully connected ones the reverse. Here a mesh of DATA x

@@ -1,4 +1,4 @@
-"""Bytes: on every mesh of 1, 2, 4 and 8 ranks each rank's ledger is the formula, by variable, phase and kind."""
+"""Bytes: on each mesh of 1, 2, 4 and 8 ranks, every ledger equals the formula, by variable, phase and kind."""
 
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.job import measure

@@ -1,7 +1,7 @@
-"""The crossing: four machines at 200 Mbit/s, a net whose communication dominates, and the batch at which meshes swap.
+"""The crossing: the batch from which on another mesh is quicker, for a net that mostly communicates at 200 Mbit/s.
 
-Bytes of a rank are linear in its B examples, so two meshes send as much at one B; there, the formula says, the quicker
-one changes. Measured is where the lines through the seconds of each mesh intersect, fitted to the batches near it.
+Bytes of a rank are linear in its B examples, so two meshes send the same at one B. There the quicker mesh changes, says
+the formula. The measured crossing is where two lines intersect, each fitted to a mesh's seconds near the formula's B.
 """
 
 import statistics
@@ -19,10 +19,10 @@ from refimpl.plan.layers.sent import bytes_sent
 MACHINES = 4
 MESHES = {"4x1": 1, "2x2": 2, "1x4": 4}
 NET = {"kind": "perceptron", "inputs": 16384, "widths": (128,), "outputs": 1, "blocks": 4}
-"""Wide and thin: to send it takes long, to compute it does not; batches at the crossing are small."""
+"""Wide and thin: it takes long to send, but not to compute, so batches at the crossing are small."""
 BATCHES, QUICK = (8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56, 64, 72, 80), (12, 24, 40, 80)
-SLOW = 44  # examples of a rank from which on 1x4 is not run: it is far behind
-NEAR = (0.5, 1.6)  # times the formula's batch: the points that a line is fitted to
+SLOW = 44  # examples of a rank from which on 1x4 is too slow to be run
+NEAR = (0.5, 1.6)  # times the formula's batch: lines are fitted to the points between
 PART = 0.1
 
 
@@ -63,14 +63,14 @@ def finding(layers, seconds: dict, sent: dict) -> Finding:
 
 
 def formula_crossing(layers, one: str, other: str) -> Fraction:
-    """Return the examples of a rank at which two meshes send as much. Local."""
+    """Return the examples of a rank at which two meshes send the same. Local."""
     (fixed, each), (fixed_other, each_other) = (
         (_sent(layers, mesh, 0), _sent(layers, mesh, 1) - _sent(layers, mesh, 0)) for mesh in (one, other))
     return (fixed - fixed_other) / (each_other - each)
 
 
 def measured_crossing(layers, seconds: dict, one: str, other: str) -> float:
-    """Return where the lines through two meshes' seconds near the formula's crossing intersect. Local."""
+    """Return where two lines intersect, each fitted to a mesh's seconds near the formula's crossing. Local."""
     formula = float(formula_crossing(layers, one, other))
     near = {cell: took for cell, took in seconds.items() if NEAR[0] <= cell[1] / formula <= NEAR[1]}
     (slope, fixed), (slope_other, fixed_other) = (
@@ -89,7 +89,7 @@ def _sent(layers, mesh, batch) -> Fraction:
 
 
 def _verdict(pairs, wrong) -> str:
-    """Return how near the measured crossings are. wrong: batches at which the quicker mesh is not the formula's."""
+    """Return how near the measured crossings are. wrong: batches where the formula names another mesh."""
     off = {(a, b): abs(float(measured / formula) - 1) for a, b, formula, measured in pairs}
     whole = max(part for (a, _), part in off.items() if MESHES[a] == 1)
     edges = [batch for batch in wrong if not any(abs(batch / float(f) - 1) <= PART for *_, f, _ in pairs)]

@@ -1,9 +1,9 @@
-"""Memory: what a rank of a 1 x K mesh holds of VGG-16 at its true size, by allocating it, beside the formula.
+"""Memory: the bytes that a rank of a 1 x K mesh allocates for VGG-16 at its true size, beside the formula.
 
     (P_whole + P_cut / K) (1 value + 1 gradient + slots)                                SplitBrain's, in elements
     + P_whole (log2(V / N) - 1) + P_cut / K (log2(V / G) - 1)                           the tree's other arenas, ours
 
-V microbatches are the leaves of the tree; forming it in order takes log2 of the leaves' number of arenas at once.
+V microbatches are the leaves of the tree. Adding L leaves in the tree's order needs log2(L) arenas at once.
 """
 
 from kernels.update import OPTIMIZERS
@@ -31,10 +31,7 @@ def study(quick: bool = False) -> Finding:
 
 
 def formula(layers, members: int, microbatches: int = MICROBATCHES, optimizer: str = OPTIMIZER) -> dict:
-    """Return the bytes of a rank of a 1 x K mesh, by what they are for. Local.
-
-    V is a power of two, and K divides it.
-    """
+    """Return the bytes of a rank of a 1 x K mesh, by purpose. V is a power of two, and K divides it. Local."""
     def others(leaves: int) -> int:
         """Return how many arenas a tree with this number of leaves needs, besides the one that holds the sum."""
         return max(1, leaves.bit_length() - 1) - 1
@@ -74,5 +71,5 @@ def finding(layers: dict, found: dict) -> Finding:
 
 
 def saved(held: dict, alone: dict, kinds) -> str:
-    """Return the part of the bytes of such kinds that a rank saves beside one alone. Local."""
+    """Return the part of these kinds' bytes that a rank saves, compared with one alone. Local."""
     return f"{1 - float(sum(held[what] for what in kinds) / sum(alone[what] for what in kinds)):.1%}"

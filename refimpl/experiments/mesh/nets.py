@@ -1,7 +1,7 @@
-"""The networks that are measured. One only sleeps, for as long as its layers computed alone; it can be cut.
+"""The networks that are measured. One of them only sleeps as long as its layers compute; it can be cut.
 
 Eight ranks on two cores cannot compute at once, but they can move the bytes of eight machines. A part of a layer takes
-its part of the layer's time. Values and gradients are constants: what the trainer does with them is as real as ever.
+the same part of its time. Values and gradients are constants; the trainer handles them like any others.
 """
 
 import time
@@ -22,20 +22,20 @@ FEATURES = "features"
 
 
 def make_net(net: dict):
-    """Return a network. net: its ``kind``, and what that is made with. Local."""
+    """Return a network. net: its ``kind``, and that kind's arguments. Local."""
     kind = {"perceptron": Perceptron, "vgg": Vgg, "replay": ReplayedVgg}[net["kind"]]
     return kind(**{name: value for name, value in net.items() if name != "kind"})
 
 
 def measure_seconds(net: dict, size: int) -> dict:
-    """Return name -> processor's seconds of a microbatch of ``size``, alone: [forward, backward] of the features, and
+    """Return name -> processor seconds of a microbatch of ``size``, alone: [forward, backward] of the features, and
     [forward, weight's gradient, input's gradient] of each connected layer. Local."""
     model, rng = Vgg(**net), np.random.default_rng(1)
     dense = {v.name: v.initial_value(0) for v in model.variables}
     batch = Batch(rng.integers(0, 256, (size, *model.image_shape), np.uint8), rng.integers(0, model.classes, size),
                   normaliser=float(size), key=key_of(0, "replay"))
     with threadpool_limits(1):
-        rounds = [_once(model, dense, batch) for _ in range(ROUNDS + 1)][1:]  # the first is for caches
+        rounds = [_once(model, dense, batch) for _ in range(ROUNDS + 1)][1:]  # the first only fills caches
     return {name: [min(took) for took in zip(*(found[name] for found in rounds))] for name in rounds[0]}
 
 
@@ -84,7 +84,7 @@ class ReplayedLayer(FullyConnected):
 
 
 class ReplayedVgg(Vgg):
-    """The network, asleep. seconds: see ``measure_seconds``.  slowdown: seconds of replay for each of those."""
+    """The network that sleeps. seconds: see ``measure_seconds``.  slowdown: seconds of replay for each of these."""
 
     def __init__(self, seconds: dict, slowdown: float = 1.0, **net):
         super().__init__(**net)

@@ -1,7 +1,7 @@
 """The peer: PyTorch's two-dimensional DeviceMesh, ColwiseParallel and RowwiseParallel layers, over gloo.
 
-The same network on the same mesh and network, in the same processes, in turns; see bench/peers/torch_mesh.py for what a
-PyTorch programmer would write.
+Both train the same net on the same mesh in the same processes, in turns. bench/peers/torch_mesh.py is what a PyTorch
+programmer would write.
 """
 
 from refimpl.experiments.cells.report import Finding, Table
@@ -9,10 +9,10 @@ from refimpl.experiments.job import RATE, measure
 
 NET = {"kind": "vgg", "image_shape": (32, 32, 3), "classes": 10, "stages": (1, 1, 1), "width": 16,
        "connected": (2048, 2048), "blocks": 4, "augment": False}
-"""Few convolutions, so that two cores suffice; the connected layers are what travels."""
+"""It has few convolutions, so that two cores suffice, and mostly sends its connected layers."""
 RANKS, MEMBERS, EXAMPLES = 4, (1, 2, 4), 256
 PLACES = {"4 machines": (1, RANKS, "halving-doubling", 1.2), "1 machine": (RANKS, 0, "direct", 1.0)}
-"""Place -> (ranks a machine, emulated machines, our allreduce, the ratio that we aim at)."""
+"""Place -> (ranks a machine, emulated machines, our allreduce, wanted ratio)."""
 
 
 def study(quick: bool = False) -> Finding:

@@ -1,4 +1,4 @@
-"""What the ranks of the measurements do, and on what: each job is a function, and returns plain data on rank 0."""
+"""What the ranks do in these measurements: each job is a function that returns plain data on rank 0."""
 
 import json
 import os
@@ -23,12 +23,12 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
 RATE = 1e-4
-"""Small steps: nothing is to be learnt from random examples."""
+"""Small, because nothing can be learnt from random examples."""
 ALLREDUCE = "halving-doubling"
 """The schedule with the exact bytes of the formula."""
-STEPS, WARM = 2, 2  # whose bytes are compared; before any time counts: connections, memory
+STEPS, WARM = 2, 2  # steps whose bytes are compared; steps before time counts, for connections and memory
 MOST = 2**25
-"""Bytes of all examples, about."""
+"""About the bytes of all examples."""
 TINY = {"kind": "vgg", "image_shape": [8, 8, 3], "classes": 10, "stages": [1], "width": 4, "connected": [16],
         "blocks": 8}
 
@@ -41,7 +41,7 @@ def open_trainer(comm, net: dict, mesh: str, microbatches: int, size: int, **cha
 
 
 def make_data(net: dict, microbatches: int, size: int):
-    """Return data of one step over and over: random examples, the same on every rank. Local."""
+    """Return data whose steps all have the same random examples, on every rank. Local."""
     images = net["kind"] != "perceptron"
     inputs, targets = _drawn(images, *((tuple(net["image_shape"]), net["classes"]) if images else
                                        ((net["inputs"],), net["outputs"])))
@@ -61,9 +61,9 @@ def _drawn(images: bool, shape, outputs):
 
 
 def compare_bytes(comm: Communicator, nets: dict, microbatches: int, size: int, members: list) -> list[dict]:
-    """Train every net (name -> net) on every mesh that the ranks can be; return a record each. Collective.
+    """Train every net (name -> net) on every mesh of these ranks; return a record of each. Collective.
 
-    sent: rank 0's bytes of a step by phase.  keys: the formula's, of which all ranks have ``different`` in all steps.
+    sent: rank 0's bytes of a step by phase.  keys: of the formula.  different: unequal ones, of all ranks and steps.
     """
     records = []
     for name, net in nets.items():
@@ -91,7 +91,7 @@ def _compared(trainer) -> dict:
 def time_steps(comm: Communicator, cells: list, rounds: int) -> list:
     """Time a step of each cell in turns; cells: arguments of ``open_trainer``. Collective.
 
-    Returns, of each, the least seconds of a round, and the bytes that rank 0 sends in a step.
+    Returns the least seconds of a round of each, and the bytes that rank 0 sends in a step.
     """
     trainers, sent = {place: open_trainer(comm, **cell) for place, cell in enumerate(cells)}, {}
     for trainer in trainers.values():
@@ -108,7 +108,7 @@ def time_steps(comm: Communicator, cells: list, rounds: int) -> list:
 
 def race_peer(comm: Communicator, net: dict, members: list, examples: int, allreduce: str, seconds: float,
               rounds: int) -> list[dict]:
-    """Train a net with ours and with PyTorch's DeviceMesh over gloo in turns; return a record a mesh. Collective.
+    """Train a net with refimpl and PyTorch's DeviceMesh over gloo, in turns; return a record a mesh. Collective.
 
     members: K of each mesh.  examples: of a step.  A record has a ``PairedRow`` of each, ours first, bytes of the
     busiest card, and our phases.
@@ -138,27 +138,27 @@ def _raced(comm, net, members, each, torch, allreduce, seconds, rounds) -> dict:
 
 
 def allocate(comm: Communicator, net: dict, microbatches: int, optimizer: str) -> list[dict]:
-    """Allocate what each rank of a 1 x K mesh holds; return it, array by array and as the kernel counts it. Collective.
+    """Allocate the arrays of each rank of a 1 x K mesh; return bytes by purpose and as the kernel counts. Collective.
 
-    Parameters are opened and a step's tree is filled with leaves of no examples: that makes every arena that a step
-    makes. Nothing is computed.
+    Parameters are opened, and leaves without examples fill the tree, so that every arena of a step is made. Nothing is
+    computed.
     """
     net = make_net(net)
-    opened(make_net(TINY), comm, microbatches, optimizer)  # what computes first values is loaded
+    opened(make_net(TINY), comm, microbatches, optimizer)  # loads the code that computes first values
     before = resident()
     parameters = opened(net, comm, microbatches, optimizer)
-    found = {"grown": resident() - before, **held(parameters)}  # scratch is touched by the first message
+    found = {"grown": resident() - before, **held(parameters)}  # the first message touches scratch memory
     return [json.loads(text) for text in comm.share_text(json.dumps(found))]
 
 
 def opened(net, comm, microbatches: int, optimizer: str) -> Parameters:
-    """Return the parameters of a network on a 1 x K mesh, with all that a step makes. Collective."""
+    """Return the parameters of a network on a 1 x K mesh, with all arrays that a step makes. Collective."""
     plan = make_plan(net.variables, "allreduce", comm.size, microbatches, allreduce=ALLREDUCE)
     plan = with_mesh(plan, net.variables, f"1x{comm.size}")
     parameters = Parameters.open(net.variables, plan, comm, 0, optimizer)
     own = leaves_of(comm.rank, comm.size, microbatches)
     for exchange in parameters.exchanges:
-        cut = isinstance(plan.strategies[exchange.variables[0].name], Columns)  # of all: the group is all ranks
+        cut = isinstance(plan.strategies[exchange.variables[0].name], Columns)  # over all ranks, as the mesh is 1 x K
         for leaf in range(microbatches) if cut else own:
             exchange.add(leaf, None)
         for shard in exchange.shards.values():
@@ -168,12 +168,12 @@ def opened(net, comm, microbatches: int, optimizer: str) -> Parameters:
 
 
 def held(parameters) -> dict:
-    """Return the bytes of this rank's arrays, by what they are for. Local; after ``opened``."""
+    """Return the bytes of this rank's arrays by purpose. Local; after ``opened``."""
     found = dict.fromkeys(("values", "gradients", "state", "arenas", "scratch"), 0)
     for exchange in parameters.exchanges:
         found["values"] += exchange.values.flat.nbytes
         found["state"] += sum(array.nbytes for shard in exchange.shards.values() for array in shard.state.values())
-        first, *others = exchange.allreduce.slots  # the sum comes to lie in the first
+        first, *others = exchange.allreduce.slots  # the first will hold the sum
         tree = exchange.gradients
         flats = [arena.flat for arena in tree.free] + [arena.flat for _, arena in tree.tree.parts]
         found["gradients"] += first.nbytes

@@ -1,19 +1,18 @@
-"""How far Das et al.'s networks scale: one efficiency fitted on one figure of their abstract, the others predicted.
+"""How far Das et al.'s networks scale: an efficiency fitted on one figure of their abstract predicts the others.
 
 VGG-A and VGG-16: Simonyan and Zisserman (arXiv 1409.1556), table 1, images of 224 x 224, 1000 classes. OverFeat-FAST:
 Sermanet et al. (arXiv 1312.6229), table 1, images of 231 x 231; its convolutions 2 to 5 have the sizes that follow from
-no padding in the first two. The table and its 145 million parameters agree. The 7-layer DNN: CD-DNN for speech. What
-the abstract leaves open is assumed, aloud.
+no padding in the first two. The table and its 145 million parameters agree. The 7-layer DNN: CD-DNN for speech. The
+report names each assumption about what the abstract does not say.
 
-The step is theirs (plan/layers/schedule.py), nodes and networks are their two system balances; latency, sums, reading
-and whatever else takes time are in nothing but the fitted efficiency e of computation. It can be read in two ways:
+The step is theirs (plan/layers/schedule.py), nodes and networks are their two system balances. The fitted efficiency e
+of computation stands for everything else that takes time: latency, sums, reading. It can be read in two ways:
 
     everywhere   a node computes at e of its peak, alone as among others      speedup = T(1; e) / T(N; e)
     together     alone at its peak, N nodes, with an N-th of the batch, at e  speedup = T(1; 1) / T(N; e)
 
-The first is the plain one. The slower nodes compute, the better exchanges hide; so where it needs e > 1, nodes lose
-something together that one alone does not, and only the second can say so. Each has one parameter, fitted on the same
-figure.
+The first is simpler. If nodes compute slower, more of the exchange is hidden. So where it needs e > 1, nodes together
+lose something that one alone does not, and only the second can say so. Each has one parameter, fitted on one figure.
 """
 
 from dataclasses import dataclass, replace
@@ -31,12 +30,12 @@ from refimpl.plan.layers.volumes import exact_best_groups, ring_volume
 
 INFINIBAND = System("2 x 16 cores, FDR InfiniBand", 336 * 7e9, 7e9)
 ETHERNET = System("10 Gbit/s Ethernet", 1336 * 1.25e9, 1.25e9)
-"""Their two system balances, 336 and 1336 FLOP/byte; only the ratio matters where nothing but these two is counted."""
+"""Their two system balances, 336 and 1336 FLOP/byte. Only this ratio matters here."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the abstract: the speed of several nodes, divided by that of one. assumed: what it does not say."""
+    """A claim of the abstract: the speed of several nodes, divided by that of one. assumed: what it does not say."""
 
     network: str
     batch: int
@@ -54,7 +53,7 @@ def preset(name: str) -> list[Layer]:
 
 
 def connected(*widths: int) -> list[Layer]:
-    """Return fully connected layers of these widths, the first being the inputs; cut in up to 64 blocks. Local."""
+    """Return fully connected layers in up to 64 blocks. widths: of the inputs, then of each layer. Local."""
     return [Layer(f"fc{number}", inputs, outputs, blocks=blocks_of(outputs)[-1])
             for number, (inputs, outputs) in enumerate(zip(widths, widths[1:]), 1)]
 
@@ -73,12 +72,12 @@ FITTED = Claim("VGG-A", 256, 64, INFINIBAND, 53.0)
 CLAIMS = (FITTED, Claim("VGG-A", 512, 128, INFINIBAND, 90.0), Claim("OverFeat-FAST", 256, 64, INFINIBAND, 42.0),
           SPEECH, Claim("VGG-A", 256, 16, ETHERNET, 14.0, "which network on Ethernet, and its minibatch"))
 
-LEAST, MOST = 1e-3, 1e3  # efficiencies among which one is sought
+LEAST, MOST = 1e-3, 1e3  # the search for an efficiency is between these
 BATCHES = (256, 1024, 4096)  # of the DNN, which the abstract does not name
 
 
 def everywhere(claim: Claim, efficiency: float) -> float:
-    """Return the predicted speedup where a node alone is as efficient as N together. Local."""
+    """Return the predicted speedup if a node alone is as efficient as N together. Local."""
     return speedup(NETWORKS[claim.network], claim.nodes, claim.batch, claim.system, efficiency)
 
 
@@ -90,9 +89,9 @@ def together(claim: Claim, efficiency: float) -> float:
 
 
 def fit(predicted: Callable[[Claim, float], float], claim: Claim) -> float:
-    """Return the efficiency at which a claim is predicted as it was published. Local.
+    """Return the efficiency for which the prediction equals the published speedup. Local.
 
-    Raises ValueError where no efficiency between LEAST and MOST does that.
+    Raises ValueError if there is none between LEAST and MOST.
     """
     low, high = (predicted(claim, end) for end in (LEAST, MOST))
     if (low - claim.times) * (high - claim.times) > 0:
@@ -102,7 +101,7 @@ def fit(predicted: Callable[[Claim, float], float], claim: Claim) -> float:
 
 
 def study(quick: bool = False) -> Finding:
-    """Return predictions beside the abstract, and the G of each connected layer. quick: nothing is shorter. Local."""
+    """Return predictions beside the abstract, and the G of each connected layer. quick: unused. Local."""
     same, apart = fit(everywhere, FITTED), fit(together, FITTED)
     rows = [[claim.network, str(claim.batch), str(claim.nodes), f"{claim.system.balance:.0f}", f"{claim.times:g}",
              f"{everywhere(claim, 1.0):.1f}", _beside(everywhere(claim, same), claim),
@@ -118,7 +117,7 @@ def _beside(times, claim) -> str:
 
 
 def _parts() -> Table:
-    """Return what a step of each claim consists of, by itself, and how long it takes."""
+    """Return a table of each claim's step and of its parts alone, in time."""
     rows = []
     for claim in CLAIMS:
         works = work_of(NETWORKS[claim.network], claim.nodes, claim.batch, claim.system)
@@ -130,7 +129,7 @@ def _parts() -> Table:
 
 
 def _groups(claim) -> Table:
-    """Return G*, the exact best G and what it sends of each connected layer of a claim."""
+    """Return a table of each connected layer of a claim: G*, the exact best G, and the bytes."""
     rows = []
     for number, layer in enumerate((layer for layer in NETWORKS[claim.network] if layer.connected), 1):
         best = exact_best_groups(layer, claim.nodes, claim.batch)
@@ -164,7 +163,7 @@ def _readings(same, apart) -> list[str]:
 
 
 def _furthest(predicted, efficiency) -> str:
-    """Return by how much, and where, predictions are furthest from the abstract."""
+    """Return the prediction that is furthest from the abstract, and by how much."""
     off, claim = max(((abs(predicted(claim, efficiency) / claim.times - 1), claim) for claim in CLAIMS),
                      key=lambda pair: pair[0])
     return f"{off:.0%} ({claim.network} on {claim.nodes})"

@@ -1,7 +1,7 @@
-"""Weak scaling: 1 to 8 machines at 200 Mbit/s, as many examples each, computation replayed.
+"""Weak scaling: 1 to 8 machines at 200 Mbit/s, each with the same number of examples, computation replayed.
 
-The mesh with the fewest bytes by the formula, beside data-parallel training. Replayed seconds are those of one core;
-slowed down, the same network is as much faster beside the computation.
+The mesh with the fewest bytes by the formula is compared with data-parallel training. Replayed seconds are those of one
+core. Slower computation has the effect of a faster network.
 """
 
 from refimpl.experiments.cells.report import Finding, Table
@@ -12,13 +12,13 @@ from refimpl.plan.layers.volumes import divisors
 
 NET = {"image_shape": (32, 32, 3), "classes": 10, "stages": (1, 1, 2, 2, 2), "width": 32, "connected": (2048, 2048),
        "blocks": 8}
-"""VGG-A for CIFAR with half of each width: a quarter of its bytes and of its computation, in the same proportion."""
+"""VGG-A for CIFAR with half of each width: a quarter of both its bytes and its computation."""
 SIZE, EACH = 8, 8  # examples of a microbatch; microbatches of a rank, so that K is at most 8
 MACHINES, SLOWDOWNS = (1, 2, 4, 8), (1, 8)
 
 
 def study(quick: bool = False) -> Finding:
-    """Run both on each number of machines. quick: on 1 and 4, and smaller layers. Local."""
+    """Run both meshes on each number of machines. quick: on 1 and 4, and smaller layers. Local."""
     net = {**NET, "width": 16, "connected": (1024, 1024)} if quick else NET
     seconds, took, meshes = measure_seconds(net, SIZE), {}, {}
     layers = make_net({"kind": "vgg", **net}).layers
@@ -36,7 +36,7 @@ def study(quick: bool = False) -> Finding:
 
 
 def best_mesh(layers, machines: int, examples: int = SIZE * EACH) -> str:
-    """Return the mesh on which a rank sends least. examples: of a rank. Local."""
+    """Return the mesh whose ranks send least. examples: of a rank. Local."""
     model = min((k for k in divisors(machines) if k <= EACH),
                 key=lambda k: (bytes_sent(layers, machines // k, k, examples).total, k))
     return f"{machines // model}x{model}"

@@ -1,4 +1,4 @@
-"""The paper's experiment on an emulated cluster: throughput, sparsity degree, partitions, convergence; one command."""
+"""The paper's experiments on an emulated cluster, as one command."""
 
 PARTS = ("throughput", "sparsity", "partitions", "convergence", "replay-check", "paper-size")
-"""Each is a module of this package, of its name with _ for -, and has study(context)."""
+"""Modules of this package (with _ for -), each with ``study(context)``."""

@@ -1,4 +1,4 @@
-"""Experiment 4: held-out perplexity over time and over steps, with real computation; over steps all are one curve."""
+"""Experiment 4: held-out perplexity over time and over steps, with real computation. Over steps all curves are one."""
 
 from models.registry import workloads_for
 from refimpl.experiments.cells.cell import ARCHITECTURES, Cell
@@ -10,7 +10,7 @@ RATE = "50mbit"
 
 
 def cells_of(context: Context) -> list[Cell]:
-    """Return a cell for each architecture: real computation, whatever the others do."""
+    """Return a cell for each architecture, always with real computation."""
     machines, steps, every = (2, 10, 5) if context.quick else (4, 60, 10)
     learner, *_ = workloads_for(NAME)
     return [Cell(NAME, learner, architecture, machines, 2, RATE, "real", steps=steps, warm=0, evaluate_every=every)

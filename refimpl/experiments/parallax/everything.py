@@ -1,4 +1,4 @@
-"""All studies, one after the other, and the written comparison with the paper."""
+"""Run all studies and write the comparison with the paper."""
 
 import importlib
 from functools import partial
@@ -18,7 +18,7 @@ SOURCES = ("refimpl/experiments/parallax/job.py", "refimpl/experiments/parallax/
 WARM_UP = tuple(Cell("warm-up", workload, architecture, 2, 2, "1gbit", "real", steps=1, warm=0)
                 for workload in workloads_for("warm-up")
                 for architecture in ("hybrid", "allreduce", "naive ps"))
-"""Run before anything else with new code: kernels are compiled once and kept on disk, not by 48 ranks at once."""
+"""These run first with new code, so that kernels are compiled once and kept on disk, not by 48 ranks at once."""
 HEAD = """# The paper's experiment on an emulated cluster
 
 Parallax (EuroSys '19) reports up to 6.02 times Horovod's speed and 2.8 times TensorFlow's on NLP models with 48 GPUs
@@ -33,10 +33,10 @@ their ratios mean something.
 
 
 def run_experiments(output, names, quick: bool = False, compute=None) -> tuple[Path, list[Finding], list[str]]:
-    """Run the named studies; return (report, findings, cells that failed). Local: the parent of all jobs.
+    """Run the named studies; return (report, findings, cells that failed). Local, in the parent of all jobs.
 
     compute: see ``Context``.
-    Raises ClusterError where this machine cannot emulate a cluster, ValueError for a directory that cannot be made.
+    Raises ClusterError if this machine cannot emulate a cluster, ValueError for a directory that cannot be made.
     """
     runner = Runner(output, "refimpl.experiments.parallax.job", SOURCES, WARM_UP, bool(set(names) - SIMULATED))
     context = Context(runner, quick, compute, 8 if quick else 48)
@@ -52,17 +52,17 @@ def _study(name, context) -> Finding:
 
 
 def head(context: Context) -> str:
-    """Return what the report begins with. Local."""
+    """Return the head of the report. Local."""
     return HEAD.format(cores=context.cores, s="s" if context.cores > 1 else "")
 
 
 def foot(context: Context) -> str:
-    """Return what the report ends with: proportions and assumptions. Local."""
+    """Return the end of the report: proportions and assumptions. Local."""
     return "\n".join([proportions(context), "## Assumptions\n", "\n".join(f"- {line}" for line in ASSUMPTIONS) + "\n"])
 
 
 def proportions(context: Context) -> str:
-    """Return the section that holds our proportions beside the paper's."""
+    """Return the section of our proportions beside the paper's."""
     rows = []
     for model, paper in PAPER.items():
         if (profile := context.profiles.get(model)) is None:

@@ -39,7 +39,7 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
 
 
 def _plan(cell, variables, machines) -> dict:
-    """Return the option for the naive server. It has its own plan, which is read from a file."""
+    """Return the option with the plan of the naive server; empty for the others."""
     if cell.contender != "naive ps":
         return {}
     plan = naive_plan(variables, machines, cell.trainer_options["allreduce"])
@@ -47,7 +47,7 @@ def _plan(cell, variables, machines) -> dict:
 
 
 def _search(trainer) -> dict | None:
-    """Let a partition search, if the options ask for one, run to its end; return what it found. Collective."""
+    """Run a partition search to its end if the options ask for one; return its result. Collective."""
     trials = PartitionTrials.open(trainer, None)
     while trials.active:
         begin = time.perf_counter()
@@ -57,7 +57,7 @@ def _search(trainer) -> dict | None:
 
 
 def _train(cell, trainer, watch):
-    """Do the counted steps; return their records, and the perplexity over steps and seconds. Collective."""
+    """Do the counted steps; return their records, and perplexity over steps and seconds. Collective."""
     records, curve = [], []
     heldout = cell.workload.make_heldout(cell.ranks, cell.seed) if cell.evaluate_every else None
     for step in range(1, cell.steps + 1):
@@ -69,7 +69,7 @@ def _train(cell, trainer, watch):
 
 
 class Watch:
-    """Times steps on one rank, and counts what they sent and what they cost the processor. Local."""
+    """Measures time, bytes and processor seconds of steps on one rank. Local."""
 
     def __init__(self, comm: Communicator):
         self.comm, self.seconds, self.crossed = comm, [], {"sent": 0, "received": 0}
@@ -85,14 +85,14 @@ class Watch:
         return record
 
     def result(self) -> dict:
-        """Return this rank's means per step: bytes between machines, processor's seconds."""
+        """Return this rank's means per step: bytes between machines, processor seconds."""
         steps = len(self.seconds)
         return {"crossed": {direction: count / steps for direction, count in self.crossed.items()},
                 "cpu": (time.process_time() - self.cpu) / steps}
 
 
 def together(everyone: list[dict], machines) -> dict:
-    """Return what the ranks measured as facts of the whole cluster, per step. Local.
+    """Return the ranks' measurements combined for the whole cluster, per step. Local.
 
     crossed: direction -> [bytes of each machine].  cpu_seconds: of all ranks.
     """

@@ -1,4 +1,4 @@
-"""The same plans and schedules, simulated at the paper's size: 8 machines of 6 GPUs, 100 Gb/s, the models' sizes."""
+"""The same plans and schedules, simulated at the paper's size: 8 machines of 6 GPUs, 100 Gb/s, its models."""
 
 from refimpl.collectives.simulation.network import Network
 from refimpl.experiments.cells.cell import ARCHITECTURES, allreduce_of
@@ -21,22 +21,22 @@ ASSUMED = (
 
 
 def network(efficiency: float) -> Network:
-    """Return the paper's cluster when messages reach that part of the line rate. Local."""
+    """Return the paper's cluster. efficiency: the part of the line rate that messages reach. Local."""
     rate = LINE_RATE * efficiency / 8
     return Network(in_blocks(MACHINES * GPUS, GPUS), LATENCY, rate, rate, LATENCY_WITHIN, MEMORY, REDUCTION, MESSAGE)
 
 
 def at_size(model: str, seed: int = 0) -> tuple[list, Sample]:
-    """Return a model's variables at paper's size and the rows that 48 workers touch; no parameter is made. Local."""
+    """Return a model's variables at the paper's size, and the rows that 48 workers touch. Makes no values. Local."""
     whole, data = PAPER[model].at_size(MACHINES * GPUS, seed)
     sample = Sample(MACHINES * GPUS, {}, (0,), ({},)) if data is None else take_sample(whole, data, seed, steps=1)
     return whole.variables, sample
 
 
 def study(context: Context) -> Finding:
-    """Predict every architecture at the paper's size; return step times and ratios beside the abstract's.
+    """Predict every architecture; return step times and ratios beside the abstract's.
 
-    Bytes are the sum of the variables' busiest cards: more than any card carries, where these are different cards.
+    Bytes are summed over each variable's busiest card. These can be different cards, so no card need carry so many.
     """
     cases, rows, ratios = {model: at_size(model) for model in PAPER}, [], []
     for model, (variables, sample) in cases.items():
@@ -63,7 +63,7 @@ def study(context: Context) -> Finding:
 
 
 def _verdicts(ratios) -> list[str]:
-    """Return where the simulated ratios fall short of the abstract's, and why they need not be equal."""
+    """Return which simulated ratios are below the abstract's, and why they need not be equal."""
     short = [f"{model} {ratio} at {rate}: {found} < {goal}" for model, ratio, rate, found, goal in ratios
              if float(found) < float(goal)]
     why = ("The simulation knows bytes, latency and sums; the systems that the paper measured also copied tensors, "

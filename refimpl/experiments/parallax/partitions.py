@@ -1,4 +1,4 @@
-"""Experiment 3: throughput over the number of partitions P, the curve through it, and the P that the search finds."""
+"""Experiment 3: throughput over the number of partitions P, the fitted curve, and the P that the search finds."""
 
 from dataclasses import replace
 from itertools import chain
@@ -13,13 +13,13 @@ from refimpl.plan.partitions.search import fit_curve
 NAME = "partitions"
 RATE = "100mbit"
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
-NEAR = 0.05  # the searched P must be so near to the best one's time
+NEAR = 0.05  # the searched P may be this part slower than the best
 WORKLOADS = workloads_for(NAME)
 SEARCH = {"search_partitions": True, "search_warmup": 1, "search_sample": 3}
 
 
 def cells_of(context: Context, workload) -> list[Cell]:
-    """Return a cell for each P under hybrid, and one that searches."""
+    """Return a cell for each P, and one that searches; all hybrid."""
     machines, counts = (2, (1, 4, 16)) if context.quick else (8, COUNTS)
     compute = context.compute or "replay"
     slower = slowdown_of(workload, RATE, context.profile(workload).mean_seconds) if compute == "replay" else 1.0
@@ -36,7 +36,7 @@ def study(context: Context) -> Finding:
 
 
 def _study(cells, context, title):
-    """Return the tables of a model's cells, sentences, and the picture."""
+    """Return tables, sentences and the picture of a model's cells."""
     found = context.summaries(cells)
     fixed = {s.cell.options["partitions"]: s for s in found if "partitions" in s.cell.options}
     fit = fit_curve({count: s.seconds for count, s in fixed.items()}) if len(fixed) >= 3 else None

@@ -1,4 +1,4 @@
-"""The plan of a cell, and what the cost model says of it before it runs.
+"""The plan of a cell, and the cost model's prediction for it.
 
 The naive parameter server is TensorFlow's, as the paper found it: one server a machine; each variable whole, in the
 model's order, on the server with the fewest bytes so far (docs/paper.md, Mechanisms); every worker pulls and pushes for
@@ -18,7 +18,7 @@ from refimpl.transport.machines import Machines
 
 
 def naive_plan(variables, machines: Machines, allreduce: str = "direct") -> Plan:
-    """Return the naive server's plan, V = ranks. machines: the ranks of each. Local."""
+    """Return the naive server's plan for V = ranks. machines: the ranks of each. Local."""
     load, placements = [0] * len(machines), []
     for variable in variables:
         least = load.index(min(load))
@@ -30,7 +30,7 @@ def naive_plan(variables, machines: Machines, allreduce: str = "direct") -> Plan
 
 
 def plan_of(architecture: str, options: dict, variables, machines: Machines, chosen: dict | None = None) -> Plan:
-    """Return the plan of one of ARCHITECTURES, V = ranks. options: of the trainer.  chosen: by auto. Local."""
+    """Return the plan of one of ARCHITECTURES for V = ranks. options: of the trainer.  chosen: by auto. Local."""
     if architecture == "naive ps":
         return naive_plan(variables, machines, options["allreduce"])
     ranks, given = sum(map(len, machines)), Options(**options)
@@ -39,7 +39,7 @@ def plan_of(architecture: str, options: dict, variables, machines: Machines, cho
 
 
 def predicted_exchange(cell: Cell, profile: Profile, strategies: dict[str, str] | None = None) -> float:
-    """Return the predicted seconds of a step's exchanges, nothing overlapping. Local.
+    """Return the predicted seconds of a step's exchanges, without overlap. Local.
 
     The rows are the profile's, the rate is the cell's.  strategies: of each variable, as the cell's plan had them.
     """

@@ -1,4 +1,4 @@
-"""Is a replay what it claims? Step times of real computation and of its replay, on 2 and on 4 ranks."""
+"""Check the replay: step times of real computation and of its replay, on 2 and on 4 ranks."""
 
 from models.registry import workloads_for
 from refimpl.experiments.cells.cell import Cell

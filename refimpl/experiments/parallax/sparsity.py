@@ -1,4 +1,4 @@
-"""Experiment 2: sentences ever shorter, alpha from 1 down (docs/paper.md, Sparsity-degree experiment)."""
+"""Experiment 2: shorter and shorter sentences, with alpha from 1 down (docs/paper.md, Sparsity-degree experiment)."""
 
 import numpy as np
 
@@ -13,11 +13,11 @@ NAME = "sparsity"
 RATE = "100mbit"
 BY_LENGTH = {model: entry.by_length for model, entry in entries().items() if entry.by_length}
 PARTITIONS = 33
-TOLERANCE = 0.05  # of a step's time: less is the cluster's noise
+TOLERANCE = 0.05  # of a step's time: smaller differences are noise
 
 
 def slowdown(model: str, measured_seconds: float) -> float:
-    """Return the replay's slowdown at any length: the paper's at the longest. measured_seconds: of its microbatch."""
+    """Return the replay's slowdown for all lengths, from the longest. measured_seconds: of its microbatch."""
     case = BY_LENGTH[model]
     on_gpu = case.flop / (TITAN_XP * entries()[model].paper.efficiency)
     sent = case.elements * 4 / PAPER_BYTES_A_SECOND
@@ -26,7 +26,7 @@ def slowdown(model: str, measured_seconds: float) -> float:
 
 
 def cells_of(context: Context, model: str) -> list[Cell]:
-    """Return the cells: every length under every architecture on 8 machines of 2 (quick: 2 of 2, two lengths)."""
+    """Return the cells: each length and architecture, on 8 machines of 2 ranks (quick: 2 machines, two lengths)."""
     machines, workloads = 2 if context.quick else 8, [*BY_LENGTH[model].workloads.values()]
     compute, slower = context.compute or "replay", 1.0
     if compute == "replay":
@@ -37,14 +37,14 @@ def cells_of(context: Context, model: str) -> list[Cell]:
 
 
 def study(context: Context) -> Finding:
-    """Run the cells; return tables of step times over alpha, and whether hybrid and auto keep their promises."""
+    """Run the cells; return tables of step times over alpha, and whether hybrid and auto are as fast as promised."""
     tables, sentences, pictures = zip(*(_study(context, model) for model in BY_LENGTH))
     return Finding("Sparsity degree", [*tables], [*sentences],
                    {f"{NAME}-{model}": picture for model, picture in zip(BY_LENGTH, pictures)})
 
 
 def _study(context, model):
-    """Return a model's table, the sentence about the promises, and the picture."""
+    """Return a model's table, its sentence about the promises, and its picture."""
     cells = cells_of(context, model)
     found = context.summaries(cells)
     rows, said, lines = [], [], {a: [] for a in ARCHITECTURES}
@@ -73,12 +73,12 @@ def _study(context, model):
 
 
 def tables_of(workload) -> dict[str, int]:
-    """Return name -> rows of the sparse variables that are more than a column."""
+    """Return name -> rows of the sparse variables with more than one column."""
     return {v.name: v.shape[0] for v in workload.make_model().variables if v.sparse and v.shape[1] > 1}
 
 
 def alpha_of(profile, tables) -> float:
-    """Return the part of the tables' rows that a worker touches, mean over the profile and the tables."""
+    """Return the mean part of the tables' rows that a worker touches, over profile and tables."""
     return float(np.mean([len(profile.ids(number)) / tables[name] for row in profile.entries for entry in row
                           for name, number in entry.gradients.items() if name in tables]))
 

@@ -1,4 +1,4 @@
-"""What the studies share: what they are given, and a cell in the numbers that people compare."""
+"""What the studies share: their context, and the summary of a cell."""
 
 import os
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Summary:
     """A cell in a few numbers.
 
     seconds: median of a step.  spread: (slowest - fastest) / median.  speed: words or images a second of the real
-    workload, in the emulation's time.  out, into: payload bytes a step between machines of the machine that has most.
+    workload, in the emulation's time.  out, into: payload bytes a step of the busiest machine, from and to others.
     busy: share of the cores' time that the ranks used.
     """
 
@@ -41,9 +41,9 @@ def summarise(cell: Cell, result: dict, cores: int) -> Summary:
 
 @dataclass
 class Context:
-    """What an experiment is given.
+    """The context of an experiment.
 
-    quick: fewer and smaller cells.  compute: "real" or "replay" for all cells, or None for each one's own.
+    quick: fewer and smaller cells.  compute: "real" or "replay" for all cells; None: as each cell says.
     microbatches: of a profile, at least as many as the largest cell has ranks.
     """
 
@@ -61,12 +61,12 @@ class Context:
         return self.profiles[workload.name]
 
     def summaries(self, cells: list[Cell]) -> list[Summary]:
-        """Run the cells that have no result yet; return the summaries of those that have one then, in order."""
+        """Run the cells that have no result yet; return, in order, the summaries of all that succeeded."""
         results = self.runner.results(cells)
         return [summarise(cell, results[cell.file], self.cores) for cell in cells if cell.file in results]
 
 
 def plotted(lines: dict[str, list], x: str, y: str, **look) -> Picture:
-    """Return a plot of name -> points (x, y); a name's place says how it looks. look: of ``plot_lines``. Local."""
+    """Return a plot of name -> points (x, y), styled by their order. look: of ``plot_lines``. Local."""
     return plot_lines([Line(name, *zip(*sorted(points)), style, points=name == "measured")
                        for style, (name, points) in enumerate(lines.items()) if points], x, y, f"{y} over {x}", **look)

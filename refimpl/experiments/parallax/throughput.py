@@ -1,4 +1,4 @@
-"""Experiment 1: words and images a second of each architecture, on more and more machines; the headline at 8 x 6."""
+"""Experiment 1: words and images a second of each architecture on 1 to 8 machines; the headline is at 8 x 6."""
 
 from itertools import product
 
@@ -11,8 +11,8 @@ from refimpl.experiments.parallax.study import Context, plotted
 
 NAME = "throughput"
 RATE = "100mbit"
-CPU_BOUND = 0.8  # of the cores' time
-EQUAL = 0.03  # a model without sparse variables under hybrid and allreduce
+CPU_BOUND = 0.8  # part of the cores' time from which on the cards alone do not set the pace
+EQUAL = 0.03  # largest difference of hybrid and allreduce for a model without sparse variables
 STEPS = {"allreduce": (1, 2), "naive ps": (1, 2)}  # (warm, counted) of the slow ones
 OTHER_STEPS, DENSE_STEPS, QUICK_STEPS = (1, 5), (1, 4), (1, 2)
 LABELS = {"replay": "replayed", "real": "real computation"}
@@ -26,7 +26,7 @@ def cells_of(context: Context) -> list[Cell]:
     cells = [_cell(context, workload, architecture, count, each, context.compute or compute)
              for compute, (each, machines) in series.items() for count in machines
              for workload in workloads_for(NAME) for architecture in ARCHITECTURES]
-    return list({cell.file: cell for cell in cells}.values())  # with --compute two may be the same
+    return list({cell.file: cell for cell in cells}.values())  # with --compute, two can be the same
 
 
 def _cell(context, workload, architecture, machines, each, compute):
@@ -82,13 +82,13 @@ def _details(headline, predicted) -> Table:
 
 
 def ratio(headline, model: str, over: str, under: str = "hybrid") -> float | None:
-    """Return the speed of ``under`` over that of ``over`` for a model; None where one was not measured."""
+    """Return a model's speed with ``under``, divided by that with ``over``; None if one was not measured."""
     speed = {s.cell.contender: s.speed for s in headline if s.cell.workload.model == model}
     return speed[under] / speed[over] if {over, under} <= speed.keys() else None
 
 
 def _ratios(headline, predicted) -> Table:
-    """Table of ratios: predicted from bytes and computation, measured, and the abstract's."""
+    """Return the table of ratios: predicted from bytes and computation, measured, and the abstract's."""
     rows = []
     seconds = {(s.cell.workload.model, s.cell.contender): sum(predicted[s.cell.file]) for s in headline}
     for model, paper in PAPER.items():

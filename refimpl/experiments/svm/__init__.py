@@ -1,16 +1,15 @@
-"""Support vector machines: what elimination, second order, a cache and blocks save, beside Vishnu et al.'s figures."""
+"""Support vector machines: savings by elimination, second order, a cache and blocks, beside those of Vishnu et al."""
 
 from models.svm.solver import SvmOptions
 
 PARTS = {"letter": (None, 6000, 10.0, 0.1), "fashion-mnist": ((2, 6), 4000, 10.0, 0.02),
          "breast_cancer": (None, None, 10.0, 0.03)}
-"""Set of samples -> labels that are used, the number of samples, C, γ."""
+"""Set of samples -> labels used, number of samples, C, γ."""
 QUICK = 600
 """The number of samples with --quick."""
 SIZES = (1, 4, 16, 64, 256, 1024, 4096)
 RATE, LATENCY, MESSAGE = 10e9 / 8, 20e-6, 1e-6
-"""The simulated network: bytes/s of a rank, seconds until a message arrives, seconds that a rank spends on a message.
-"""
+"""The simulated network: bytes/s of a rank, seconds until a message arrives, a rank's own seconds for a message."""
 HEAD = """# What need not be computed?
 
 Vishnu et al. (arXiv 1406.5161) train support vector machines on many ranks, and leave out samples early that cannot
@@ -23,7 +22,7 @@ OURS = "blocks of 64"
 
 
 def rules(count: int, c: float) -> dict[str, SvmOptions]:
-    """Return the rules that are compared: name -> options, of ``count`` samples. BASE comes first. Local."""
+    """Return the rules to compare: name -> options for ``count`` samples. BASE is first. Local."""
     periods = {"2": 2, "500": 500, "1,000": 1000,
                **{f"{part} % of the samples": max(count * part // 100, 1) for part in (5, 10, 50)}}
     first = {"c": c, "selection": "first", "cache": 1}

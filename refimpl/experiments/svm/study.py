@@ -1,6 +1,6 @@
-"""Count what each rule computes on one rank; from that, foretell rounds, bytes and seconds on up to 4,096 ranks.
+"""Count the work of each rule on one rank, and predict rounds, bytes and seconds on up to 4,096 ranks from it.
 
-    seconds on N ranks = what every rank computes + the rest / N
+    seconds on N ranks = computation that every rank repeats + the rest / N
                        + rounds (latency + (N - 1) seconds of a message) + bytes of the busiest rank / rate
 """
 
@@ -23,7 +23,7 @@ SHOWN = {"first order": BASE, "with elimination": "multi, every 5 % of the sampl
 
 @dataclass(frozen=True)
 class Counted:
-    """A rule at work. seconds: of one rank's processor.  alone: those of what each of N ranks would compute, too."""
+    """A rule's counts. seconds: of one rank's processor.  alone: the part that each of N ranks would repeat."""
 
     seconds: float
     alone: float
@@ -41,7 +41,7 @@ class Counted:
 
 
 def study(name: str, quick: bool = False) -> Finding:
-    """Return what was found with a set of PARTS, or a finding that says which package is missing. Local."""
+    """Return the finding for a set of PARTS; if a package is missing, the finding says so. Local."""
     classes, count, c, gamma = PARTS[name]
     try:
         rows, labels = load_samples(name, classes, QUICK if quick else count)
@@ -60,7 +60,7 @@ def study(name: str, quick: bool = False) -> Finding:
 
 
 def finding(name: str, count: int, found: dict[str, Counted]) -> Finding:
-    """Return tables, sentences and the picture. found: rule -> what was counted, of ``count`` samples. Local."""
+    """Return tables, sentences and the picture. found: rule -> its counts, for ``count`` samples. Local."""
     base = found[BASE].solver.evaluations
     rows = [[rule, f"{one.solver.evaluations / 1e6:.2f}", f"{base / one.solver.evaluations:.1f}",
              f"{one.solver.iterations:,}", f"{one.plans[0].rounds:,}", f"{one.seconds:.2f}",
@@ -83,7 +83,7 @@ def finding(name: str, count: int, found: dict[str, Counted]) -> Finding:
 
 
 def sentences(found: dict[str, Counted]) -> list[str]:
-    """Return what the counts say beside the paper. Local."""
+    """Return sentences that compare the counts with the paper. Local."""
     base, work = found[BASE].solver, {rule: one.solver.evaluations for rule, one in found.items()}
     least = min((rule for rule in found if "every" in rule and rule.startswith(("single", "multi"))), key=work.get)
     best = min(work, key=work.get)

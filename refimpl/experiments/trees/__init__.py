@@ -1,9 +1,9 @@
-"""Packed trees on every allocation of a DGX-1: beside the best rings, and PCIe where there is no ring, as in Blink."""
+"""Packed trees on every allocation of a DGX-1, beside the best rings or, if there is no ring, PCIe, as in Blink."""
 
 MACHINES = {"dgx-1p": (14, 20e9, 10.6e12), "dgx-1v": (46, 25e9, 15.7e12)}
 """Machine -> its connected allocations of 3 to 8 GPUs, bytes/s of an NVLink one way, FLOP/s of a GPU in float32."""
 PARTS = (*MACHINES, "packets")
-"""The last one sends something."""
+"""Only the last one sends anything."""
 HEAD = """# Trees for the links that are there
 
 A job is often given some GPUs of a machine, and then no ring may go through its NVLinks. Blink (arXiv 1910.04940) packs

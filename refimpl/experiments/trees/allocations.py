@@ -1,4 +1,4 @@
-"""The allocations of a machine, and the rings that go through them."""
+"""The allocations of a machine, and their rings."""
 
 from itertools import combinations, groupby, permutations, product
 
@@ -11,7 +11,7 @@ from refimpl.collectives.links.optimum import whole_rates
 
 
 def allocations(name: str, sizes=range(3, 9)) -> list[Links]:
-    """Return the connected allocations of this number of GPUs; one of those that differ only in names. Local."""
+    """Return the connected allocations of these numbers of GPUs; only one of those that differ only in names. Local."""
     whole, found = named_links(name), {}
     for size in sizes:
         for chosen in combinations(range(whole.ranks), size):
@@ -32,7 +32,7 @@ def _shape(links):
 
 
 def most_rings(links: Links) -> int:
-    """Return how many rings of rate 1 go through the links at once, each in both directions. Local."""
+    """Return how many rings of rate 1 fit into the links at once, each in both directions. Local."""
     rings = [(0, *rest) for rest in permutations(range(1, links.ranks)) if rest[0] < rest[-1]
              and all(pair in links.rates for pair in zip((0, *rest), (*rest, 0)))]
     if not rings:
@@ -46,7 +46,7 @@ def most_rings(links: Links) -> int:
 
 
 def broadcast_rate(links: Links) -> int:
-    """Return the rate of trees packed from the root from which most fits: its smallest cut to any rank. Local."""
-    rates, _ = whole_rates(links)  # whole already: NVLinks
+    """Return the rate of trees packed from the best root: its smallest cut to any rank. Local."""
+    rates, _ = whole_rates(links)  # counts of NVLinks are whole already
     network, ranks = Capacities(links.ranks, rates), range(links.ranks)
     return max(min(network.flow(root, rank) for rank in ranks if rank != root) for root in ranks)

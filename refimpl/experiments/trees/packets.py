@@ -1,4 +1,4 @@
-"""Trees over real TCP: machines that are wired as an allocation, each link a cable of its own, shaped both ways."""
+"""Trees over real TCP: emulated machines with a cable for each link of an allocation, shaped both ways."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ ELEMENTS, TURNS = 1 << 22, 3
 
 
 def study(quick: bool) -> Finding:
-    """Sum 16 MiB over the trees of each allocation without a ring. Local; launches the ranks.
+    """Sum 16 MiB over the trees of each allocation that has no ring. Local; launches the ranks.
 
     quick: those of 3 GPUs.
     """
@@ -41,7 +41,7 @@ def study(quick: bool) -> Finding:
 
 
 def best_seconds(packing: Packing) -> float:
-    """Return the seconds that no schedule of its kind is faster than. Local."""
+    """Return the fewest seconds that a schedule of this kind can need. Local."""
     return 4 * ELEMENTS / (float(packing.best) * parse_rate(UNIT) / 8)
 
 

@@ -1,9 +1,9 @@
-"""What packed trees gain on each allocation of a machine: rates, and a training's step with simulated exchanges.
+"""The gain of packed trees on each allocation of a machine: rates, and a training's step with simulated exchanges.
 
-    broadcast    trees: the smallest cut from the best root      rings: 2 R, R rings that fit, each both ways
+    broadcast    trees: the smallest cut from the best root      rings: 2 R, as R rings fit, each both ways
     allreduce    trees: the packing's rate                       rings: 2 R N / (2 (N - 1))
 
-R = 0: NCCL goes over PCIe, as one ring with the rate of PCIE. Rates are in NVLinks, of vector a unit of time.
+If R = 0, NCCL uses PCIe, as one ring with the rate of PCIE. Rates count NVLinks.
 """
 
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ PCIE = 10e9
 LATENCY, REDUCTION, EFFICIENCY, IMAGES = 2e-6, 200e9, 0.6, 64
 SEGMENTS = 32
 QUICK = range(3, 6)
-"""GPUs of the allocations that --quick looks at."""
+"""GPUs of an allocation with --quick."""
 VGG_16 = entry_of("vgg").model((224, 224, 3), 1000, **entry_of("vgg").presets["vgg16"]).layers
 MODELS = {"ResNet-50": (PAPER["cnn"].dense, PAPER["cnn"].flop),
           "VGG-16": (sum(map(parameters, VGG_16)), 6.0 * sum(layer.products for layer in VGG_16))}
-"""Model -> its elements; FLOP of an image, forward and backward."""
+"""Model -> (elements, FLOP of an image, forward and backward)."""
 ASSUMED = (
     "Assumed: an NVLink carries 20 GB/s one way on a DGX-1P and 25 on a DGX-1V, a ring over PCIe 10 GB/s; a GPU "
     "reaches 60 % of its peak in float32 and has 64 images a step; a message takes 2 us, sums 200 GB/s; nothing "
@@ -43,7 +43,7 @@ ASSUMED = (
 
 @dataclass(frozen=True)
 class Allocation:
-    """What was found of some GPUs. Rates in NVLinks; pcie: that of PCIe.  canonical: in the microbatch tree's order."""
+    """The rates of an allocation in NVLinks. pcie: PCIe's.  canonical: of trees in the microbatch tree's order."""
 
     packing: Packing
     pcie: float
@@ -52,7 +52,7 @@ class Allocation:
     canonical: Fraction
 
     def gains(self) -> tuple[float, float]:
-        """Return trees over rings, for broadcast and allreduce."""
+        """Return the rate of trees divided by that of rings, for broadcast and allreduce."""
         return self.broadcast / self.of_rings(), float(self.packing.rate) / self.of_rings(True)
 
     def of_rings(self, allreduce: bool = False) -> float:
@@ -68,7 +68,7 @@ def find(links: Links, pcie: float) -> Allocation:
 
 
 def study(name: str, quick: bool) -> Finding:
-    """Look at every allocation of a machine, of MACHINES. Local."""
+    """Study every allocation of one of MACHINES. Local."""
     _, unit, flops = MACHINES[name]
     found = [find(links, PCIE / unit) for links in (allocations(name, QUICK) if quick else allocations(name))]
     steps = {model: [_step(one, *work, unit, flops) for one in found] for model, work in MODELS.items()}

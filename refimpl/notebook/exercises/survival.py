@@ -2,6 +2,7 @@
 
 from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 from refimpl.plain.adding.tree import cover, microbatches_of
+from refimpl.transport.machines import counted
 
 VALUES = 100_000 // 8 * 64 * 4
 """Bytes of one owner's rows, of 8."""
@@ -37,7 +38,7 @@ def check_partner(partner):
     for machines, each in CLUSTERS:
         ranks = machines * each
         partners = [answered(partner(rank, ranks, each)) for rank in range(ranks)]
-        where = f"on {machines} machines of {each} ranks"
+        where = f"on {machines} machines of {counted(each, 'rank')}"
         if not all(0 <= other < ranks for other in partners):
             return wrong(f"{where} the partners are {partners}: ranks are 0 to {ranks - 1}. What comes after the last?")
         close = [rank for rank, other in enumerate(partners) if rank // each == other // each]

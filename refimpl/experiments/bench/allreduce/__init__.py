@@ -1,1 +1,1 @@
-"""Our allreduce raced against the MPI library's, gloo's and NCCL's: ``run`` starts the ranks."""
+"""Benchmarks of our allreduce against the MPI library's, gloo's and NCCL's. ``run`` starts the ranks."""

@@ -1,4 +1,4 @@
-"""What each rank of ``bench allreduce`` does: check every allreduce on exact sums, then race them."""
+"""The work of each rank in ``bench allreduce``: check every allreduce on exact sums, then time them in turns."""
 
 from dataclasses import asdict
 
@@ -20,7 +20,7 @@ GPU_ALGORITHMS = ("ring", "direct", "halving-doubling")
 
 
 def race_on_hosts(comm: Communicator, work: str, sizes: list, algorithms: list, seconds: float, rounds: int) -> dict:
-    """Race on arrays of the host, of each of ``sizes`` bytes; return rows, and how private arrays meet. Collective."""
+    """Time arrays of the host, of each of ``sizes`` bytes; return rows, and the path of private arrays. Collective."""
     if (torch := import_torch()) is not None:
         join_gloo(torch, comm)
     rows = []
@@ -54,7 +54,7 @@ def _ours(comm, work, algorithm, elements):
 
 
 def _path(comm):
-    """Say how private arrays meet on this host. Collective."""
+    """Return a sentence that says how private arrays are added on this host. Collective."""
     if peer_memory.ranks_reach_each_other(comm):
         return f"from {size_name(peer_memory.LONG)} on, each rank reads its share of the others' arrays where they lie"
     return "copied in and out of shared memory: this host lets no rank reach another's memory (ptrace_scope, seccomp)"
@@ -87,7 +87,7 @@ def _peers(comm, torch, elements):
 
 
 def race_on_gpus(comm: Communicator, sizes: list, seconds: float, rounds: int) -> dict:
-    """Race on arrays of GPUs, of each of ``sizes`` bytes; return rows, GPU and transport. Collective."""
+    """Time arrays on GPUs, of each of ``sizes`` bytes; return rows, GPU and transport. Collective."""
     device = open_device("cuda", comm)
     comm.add_device(device.index, "nccl")
     rows = []
@@ -113,7 +113,7 @@ def _on_gpu(comm, device, algorithm, elements):
 
     def settled():
         reduced = allreduce()
-        comm.settle()  # a peer that never comes is named here, where synchronize() would wait for ever
+        comm.settle()  # this names a missing peer; synchronize() would wait for ever
         return reduced
 
     check_sum(comm, algorithm, allreduce.slots[0], settled)

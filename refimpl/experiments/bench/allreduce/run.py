@@ -1,7 +1,7 @@
 """How fast is our allreduce beside the MPI library's and gloo on one machine and a cluster, and NCCL's on GPUs?
 
-Bandwidths as nccl-tests defines them: algorithm bandwidth n / t; bus bandwidth 2 (N - 1) / N * n / t, which can be
-compared with the speed of the network whatever N is (hierarchical: with M machines for N).
+Bandwidths are those of nccl-tests: algorithm bandwidth n / t; bus bandwidth 2 (N - 1) / N * n / t, which can be
+compared with the speed of the network for any N. For hierarchical, the number of machines takes the place of N.
 """
 
 from refimpl.collectives import make_schedule
@@ -34,11 +34,11 @@ RANKS = "refimpl.experiments.bench.allreduce.ranks"
 
 
 def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None) -> dict:
-    """Race every work over its sizes and return {"rows", "ratios", "line_rate", "paths"}. Local; launches the ranks.
+    """Time every work over its sizes; return {"rows", "ratios", "line_rate", "paths"}. Local; launches the ranks.
 
-    seconds: for each race of one size.  sizes: bytes, in place of each work's own.
-    ratios: work and "work size" -> best peer's seconds / ours, median of the rounds' own ratios; a work's own is that
-    of its largest size.  line_rate: "work size" -> seconds at line rate / ours.  paths: work -> how our data went.
+    seconds: for each size.  sizes: bytes, instead of each work's own.
+    ratios: work and "work size" -> best peer's seconds / ours, the median over the rounds; a work's ratio is that of
+    its largest size.  line_rate: "work size" -> seconds at line rate / ours.  paths: work -> how our data travelled.
     """
     rows, line_rate, paths = [], {}, {}
     for work, setting in (CLUSTER_WORKS if cluster else WORKS).items():
@@ -55,9 +55,9 @@ def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None
 
 
 def run_on_cards(rates, seconds: float = 3.0, rounds: int = 7, sizes=(16 * MIB,)) -> dict:
-    """Race on as many emulated machines as there are rates, whose cards differ; packed trees among ours. Local.
+    """Time allreduces, packed trees among them, on emulated machines with cards of these rates. Local.
 
-    Returns {"rows", "ratios", "rates"}; a row of ours has ``predicted``: seconds of the schedule, simulated.
+    Returns {"rows", "ratios", "rates"}; our rows have ``predicted``, the simulated seconds of the schedule.
     """
     star, network = star_of([parse_rate(rate) for rate in rates]), emulated_network(len(rates), 1, rates)
     algorithms = ["ring", "direct", TREES + star, CANONICAL_TREES + star]
@@ -72,11 +72,11 @@ def run_on_cards(rates, seconds: float = 3.0, rounds: int = 7, sizes=(16 * MIB,)
 
 
 def run_on_gpus(seconds: float = 2.0, rounds: int = 7, sizes=GPU_SIZES, ranks: int = 2) -> dict:
-    """Race our schedules over NCCL's send and receive against NCCL's own allreduce. Local; launches the ranks.
+    """Time our schedules over NCCL's send and receive, and NCCL's own allreduce. Local; launches the ranks.
 
     Returns {"rows", "ratios", "transport", "gpu"}, as ``run``; ratios: "gpu" and "gpu SIZE".  seconds: see ``run``.
-    On one GPU ranks share it (see ``transport.device``): that shows what a schedule costs, not what a network gives.
-    Raises ValueError with the ranks' own words if they cannot run.
+    On one GPU ranks share it (see ``transport.device``). Then times show a schedule's cost, not a network's speed.
+    Raises ValueError with the ranks' messages if they cannot run.
     """
     wanted = {"sizes": list(sizes), "seconds": seconds, "rounds": rounds}
     found = measure(f"{RANKS}:race_on_gpus", wanted, ranks, timeout=GPU_TIMEOUT)
@@ -84,7 +84,7 @@ def run_on_gpus(seconds: float = 2.0, rounds: int = 7, sizes=GPU_SIZES, ranks: i
 
 
 def with_bandwidths(rows: list[dict], parties: int) -> list[dict]:
-    """Return rows with algorithm_bandwidth and bus_bandwidth, bytes a second. parties: how many send. Local."""
+    """Return rows with algorithm_bandwidth and bus_bandwidth, bytes/s. parties: the number of senders. Local."""
     for row in rows:
         row["algorithm_bandwidth"] = row["bytes"] / row["seconds"]
         row["bus_bandwidth"] = row["algorithm_bandwidth"] * 2 * (parties - 1) / parties

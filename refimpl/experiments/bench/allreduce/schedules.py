@@ -1,4 +1,4 @@
-"""Check that an allreduce sums; time schedules on the ranks of a running job, one's own among them: for notebooks."""
+"""Check sums of an allreduce; time schedules, also a student's own, on the ranks of a running job. For notebooks."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from refimpl.transport import Communicator
 def time_schedules(comm, schedules, elements: int, turns: int) -> dict[str, list[float]]:
     """Return name -> seconds of an allreduce of ``elements`` float32, on the slowest rank, in each turn.
 
-    The schedules take turns, so that a slow moment of the machine falls on all. Collective over ``comm``. Raises
+    The schedules take turns, so that a slow moment of the machine affects all. Collective over ``comm``. Raises
     CollectiveError, on every rank, for a schedule that gives a wrong sum.
     """
     comm, work = Communicator.of(comm), {}
@@ -24,9 +24,9 @@ def time_schedules(comm, schedules, elements: int, turns: int) -> dict[str, list
 
 
 def check_sum(comm, name: str, array, allreduce) -> None:
-    """Sum whole numbers, which no rounding error excuses; leave zeros, so that the array's memory is real. Collective.
+    """Check the sum of integers, which is exact; leave zeros, so that the array's memory is allocated. Collective.
 
-    array: what this rank contributes.  allreduce() -> the sum.  Raises CollectiveError on every rank if it is wrong.
+    array: this rank's contribution.  allreduce() -> the sum.  Raises CollectiveError on every rank if it is wrong.
     """
     place = array_module(array).arange(array.size) % 97
     array[...] = place * (comm.rank + 1)

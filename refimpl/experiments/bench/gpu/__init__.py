@@ -1,1 +1,1 @@
-"""Works raced on one GPU, what they must cost at least, and the report."""
+"""Benchmarks on one GPU, lower bounds of their costs, and the report."""

@@ -1,7 +1,7 @@
-"""CPU against GPU, in the report of ``bench gpu``: how far two trainings are apart, and how far they could be.
+"""CPU and GPU in the report of ``bench gpu``: the difference of two trainings, and the largest possible difference.
 
-Each training runs on the CPU, on the GPU, and on enclosures (``refimpl.enclosure``), step by step, as long
-as these say something: small models, of every kind of layer, in float32, and with more layers and steps in float64.
+Each training runs on the CPU, on the GPU, and on enclosures (``refimpl.enclosure``), step by step, as long as their
+bounds are useful: small models with every kind of layer in float32, and more layers and steps in float64.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class BoundsRow:
     """One step of a training, over all its arrays. apart: largest difference of an element between CPU and GPU.
 
     bound: largest difference that is possible.  share: largest difference as a part of that element's bound.
-    moved: the bound as a part of the farthest that a parameter has moved: from 1 on it says nothing any more.
-    error: what lies outside its enclosure, None: nothing does.
+    moved: the bound as a part of the largest change of a parameter; from 1 on the bound is useless.
+    error: the array that lies outside its enclosure; None: none does.
     """
 
     name: str
@@ -44,7 +44,7 @@ class BoundsRow:
 
 TRAININGS = tuple((f"{model.upper()} {small.what}", small) for model, entry in entries().items()
                   for small in entry.bounds)
-"""(name, training) of each: what is trained on both."""
+"""The (name, training) of each training that runs on both."""
 
 
 def options_of(small: BoundedTraining, device: str) -> Options:
@@ -75,7 +75,7 @@ def compare(name: str, small: BoundedTraining):
 
 
 def row_of(name, state, start, cpu, gpu, still=()) -> BoundsRow:
-    """Return what is to be said of one step. start, cpu, gpu: key -> array.  still: see ``BoundedTraining``. Local."""
+    """Return the row of one step. start, cpu, gpu: key -> array.  still: see ``BoundedTraining``. Local."""
     apart = {key: np.abs(cpu[key] - gpu[key]) for key in cpu}
     bound = {key: 2 * enclosure.radius for key, enclosure in state.arrays.items()}
     share = max(float(np.max(apart[key][bound[key] > 0] / bound[key][bound[key] > 0], initial=0)) for key in bound)

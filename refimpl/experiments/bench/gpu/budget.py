@@ -1,15 +1,15 @@
-"""What a training step must cost on a GPU at least: a table of its work, from shapes alone. No GPU is needed.
+"""A lower bound of a training step's time on a GPU: a table of its work, computed from shapes. No GPU is needed.
 
-A piece of work takes the GPU the longest of three things: its operations at ``FLOPS``, its bytes at ``BYTES``, and
-``LATENCY`` for each of its launches; and the host as long as it takes to ask for them (``HOST``). The host runs ahead,
-so a step takes the longer of both sums. The rates are a large GPU's of 2023 (H100, float32 without TF32).
+The GPU's time for a line is the longest of: its operations at ``FLOPS``, its bytes at ``BYTES``, and ``LATENCY`` for
+each of its launches. The host's time is that of the launches (``HOST``). The host runs ahead, so a step takes the
+longer of both sums. The rates are those of a large GPU of 2023 (H100, float32 without TF32).
 """
 
 from dataclasses import dataclass
 
 FLOPS, BYTES = 50e12, 3.3e12  # a second
-REST = 45  # launches of a step of the language model beside those that are listed
-LATENCY = 2e-6  # seconds a launch takes on the GPU, however little it does
+REST = 45  # launches of a step of the language model that are not listed
+LATENCY = 2e-6  # the least seconds of a launch on the GPU
 HOST = {"product": 12e-6, "kernel": 10e-6, "array": 7e-6, "transfer": 15e-6}
 """Seconds of the host for a launch: of cuBLAS, of our kernels, of CuPy's functions; for a copy over the bus."""
 

@@ -1,4 +1,4 @@
-"""The report of ``bench gpu``: what was measured, on what, with which versions; as JSON and as text."""
+"""The report of ``bench gpu``, as JSON and as text: measurements, devices, versions."""
 
 import datetime
 import json
@@ -14,16 +14,16 @@ from refimpl.training.run.files import write_json
 
 PACKAGES = ("refimpl", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "nvidia-nccl-cu12", "nvidia-nccl-cu13",
             "torch", "mpi4py")
-"""What the figures depend on: the report has the versions of those that are installed."""
+"""The packages on which the figures depend. The report has the versions of those that are installed."""
 
 TEST_RUNS = ("serial", "1-ranks", "2-ranks", "3-ranks", "4-ranks")
 """The runs of ``make test-gpu``."""
 
 
 def tests_run(directory) -> dict[str, dict]:
-    """Return what ``make test-gpu`` left in the report's directory: {run: {"passed": ..., "failed": ...}}. Local.
+    """Return the results of ``make test-gpu`` in the report's directory: {run: {"passed": ..., "failed": ...}}. Local.
 
-    A run that left nothing, or was not begun, has None.
+    A run without result has None.
     """
     found = {name: Path(directory) / f"tests-{name}.json" for name in TEST_RUNS}
     return {name: read_json(path, dict[str, int], what="counts of tests", remedy="run make test-gpu again")

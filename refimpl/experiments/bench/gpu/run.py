@@ -1,11 +1,11 @@
-"""Bench on a GPU: training steps and the row merge beside PyTorch eager on the same GPU, in one run.
+"""Benchmarks on a GPU: training steps and the merge of rows, and PyTorch eager on the same GPU, in one run.
 
-float32 on both sides, TF32 off. Each side gets its batches from the host, as in a training. A step ends when its loss
-is on the host; what is left of it counts at the end of a round (``race``, settle).
+Both sides use float32, with TF32 off, and get batches from the host, as in a training. A step ends when its loss is on
+the host. Its remaining work counts at the end of a round (``race``, settle).
 
-gpu-MODEL-step:     a step through the trainer, on one rank, of the models that have a workload for it.
-gpu-aggregate-rows: the row gradients of a window added up by row, all on the GPU.
-And the allreduce between two ranks (``bench.allreduce``).
+gpu-MODEL-step:     a step of the trainer, on one rank, for each model with a workload "step".
+gpu-aggregate-rows: the row gradients of a window, added up by row on the GPU.
+It also times the allreduce between two ranks (``bench.allreduce``).
 """
 
 from dataclasses import asdict, dataclass
@@ -26,7 +26,7 @@ from refimpl.training.device import find_gpu
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
-STEPS = 8  # of different batches; then the same come again
+STEPS = 8  # different batches; then they repeat
 IDS = key_of("bench", "ids")
 
 

@@ -1,1 +1,1 @@
-"""Array functions raced against NumPy and PyTorch, one thread each."""
+"""Benchmarks of array functions against NumPy and PyTorch, one thread each."""

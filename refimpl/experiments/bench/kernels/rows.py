@@ -14,7 +14,7 @@ SIZE = f"{COUNT} x {WIDTH} of {VOCABULARY}"
 
 
 def run(seconds: float = 2.0, rounds: int = 7) -> list[Row]:
-    """Race every row kernel against its peers, ``seconds`` each, one thread each; return their timings. Local."""
+    """Time every row kernel and its peers, ``seconds`` and one thread each; return the rows. Local."""
     torch, timings, length = import_torch(), [], {"seconds": seconds, "rounds": rounds}
     zipf = zipf_ids(key_of("bench", "ids", "a"), COUNT, VOCABULARY)
     for law, ids in (("", _uniform_ids("a")), ("-zipf", zipf)):
@@ -28,7 +28,7 @@ def run(seconds: float = 2.0, rounds: int = 7) -> list[Row]:
 
 
 def _uniform_ids(name):
-    """Return COUNT word numbers, every word equally likely: few repeats."""
+    """Return COUNT uniformly distributed word numbers, of which few repeat."""
     return (uniform(key_of("bench", "ids", name), COUNT) * VOCABULARY).astype(np.int64)
 
 
@@ -43,7 +43,7 @@ def _values(name, count):
 
 
 def _race_aggregate(work, ids, values, torch, length):
-    """NumPy has a work of its own, because a ratio is taken against the best peer of a work."""
+    """NumPy is a separate work, because a ratio is taken to the best peer of a work."""
 
     def with_numpy():
         unique, position = np.unique(ids, return_inverse=True)
@@ -60,7 +60,7 @@ def _race_aggregate(work, ids, values, torch, length):
 
 
 def _race_merge(left: RowGradient, right: RowGradient, torch, length):
-    """Torch adds two coalesced tensors by concatenation; what it needs to have one row per id again is coalesce."""
+    """PyTorch adds coalesced tensors by concatenation, so ``coalesce`` is timed, too: it gives one row per id."""
     a, b = (_torch_sparse(torch, g.ids, g.rows).coalesce() for g in (left, right))
     size = f"{len(left)} + {len(right)} rows x {WIDTH}"
     ours = {"refimpl": lambda: merge_rows(left, right)}

@@ -1,4 +1,4 @@
-"""The libraries that benchmarks race against, where they are installed, and our models as written in them."""
+"""Other libraries, if they are installed, and our models written in them, for benchmarks."""
 
 import importlib
 import importlib.util
@@ -12,7 +12,7 @@ from refimpl.transport import Communicator
 
 
 def import_torch():
-    """Return torch, set to one thread, or None with a note on stderr where it is not installed. Local."""
+    """Return torch, set to one thread; if it is not installed, print a note on stderr and return None. Local."""
     try:
         import torch
     except ImportError:
@@ -34,9 +34,9 @@ def peer_work(workload):
 
 
 def join_gloo(torch, comm: Communicator) -> None:
-    """Make all ranks of the communicator torch's default process group, over gloo. Collective, once.
+    """Make all ranks of the communicator PyTorch's default process group, over gloo. Collective, once.
 
-    They meet at rank 0, which keeps the store: groups of some of the ranks can be made later.
+    Rank 0 keeps the store, so that groups of some of the ranks can be made later.
     """
     os.environ.setdefault("GLOO_SOCKET_IFNAME", CARD if on_cluster() else "lo")
     host, first, connect = address(0) if on_cluster() else "127.0.0.1", comm.rank == 0, torch.distributed.TCPStore

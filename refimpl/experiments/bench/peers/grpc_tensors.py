@@ -1,4 +1,4 @@
-"""gRPC as one would use it for tensors: raw bytes, no limit of a message; a call for each, or one stream. Needs grpcio.
+"""gRPC for tensors: raw bytes, messages without limit, a call for each tensor or one stream. It needs grpcio.
 
 Rank 1 serves, rank 0 calls.
 """
@@ -15,7 +15,7 @@ CALL, STREAM = "/tensors/call", "/tensors/stream"
 
 
 class Calls:
-    """A call for each tensor. Collective to make and to close, over two ranks. address: of rank 1's machine."""
+    """A call for each tensor. Constructor and ``close`` are collective over two ranks. address: of rank 1's machine."""
 
     def __init__(self, comm, address: str, elements: int):
         self.left, self.done, self.server = 0, threading.Event(), None
@@ -64,7 +64,7 @@ class Calls:
 
 
 class Stream(Calls):
-    """One stream of tensors there, and of sums back."""
+    """A stream of tensors to rank 1, and a stream of sums back."""
 
     def begin(self):
         self.queue: SimpleQueue = SimpleQueue()

@@ -14,11 +14,11 @@ LOOKS = 20
 
 
 class Puts:
-    """A tensor there, its sum back, each by a put. Collective to make and to close, over two ranks."""
+    """Puts a tensor, and its sum back. Constructor and ``close`` are collective over two ranks."""
 
     def __init__(self, comm, way: str, elements: int):
         self.tensor, self.total, self.peer = np.empty(elements), np.empty(1), f"rank {1 - comm.rank}"
-        # its thread for progress takes turns with ours on a machine with few cores: without it NIXL is faster
+        # without NIXL's progress thread, which would share the few cores with ours, NIXL is faster
         self.agent = nixl_agent(f"rank {comm.rank}", nixl_agent_config(enable_prog_thread=False, backends=["UCX"]))
         arrays = [self._where(self.tensor), self._where(self.total)]
         self.memory = self.agent.register_memory([(*where, "") for where in arrays], "DRAM")

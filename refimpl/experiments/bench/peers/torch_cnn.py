@@ -1,4 +1,4 @@
-"""The residual network as a PyTorch programmer would write it: the peer that our training step is raced against.
+"""The residual network as a PyTorch programmer would write it, for comparison with our training step.
 
 Eager mode, nn.Conv2d and nn.BatchNorm2d, images (n, channels, height, width). The layers of ``models.cnn.ConvNet``.
 """
@@ -13,7 +13,7 @@ from refimpl.experiments.bench.peers.torch_replica import work_for_images
 
 
 class TorchBlock(nn.Module):
-    """The basic residual block (He et al. 2016); a projection where the shape changes."""
+    """The basic residual block (He et al. 2016), with a projection if the shape changes."""
 
     def __init__(self, inputs: int, outputs: int, stride: int):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The language model as a PyTorch programmer would write it: the peer that our training step is raced against.
+"""The language model as a PyTorch programmer would write it, for comparison with our training step.
 
 Eager mode; nn.LSTM with projection; embedding, softmax weight and softmax bias have sparse gradients, which are
 coalesced once, before clipping. The same model as ``models.lm``: its variables can be loaded, and give the same losses.
@@ -17,7 +17,7 @@ from models.lm import LanguageModel
 from models.workload import Workload
 from refimpl.experiments.bench.peers.torch_replica import Work, adagrad
 
-FORGET_BIAS = 1.0  # TensorFlow adds it in the cell; here it is part of the bias, which has a gradient all the same
+FORGET_BIAS = 1.0  # TensorFlow adds it in the cell; here it is part of the bias, whose gradient is the same
 
 
 class TorchLanguageModel(nn.Module):
@@ -70,13 +70,13 @@ class TorchLanguageModel(nn.Module):
 
 
 def log_expected_count(classes, tries: int, vocabulary: int):
-    """Return what ``models.candidates.log_expected_count`` does, of a tensor, on its device: float64."""
+    """Return ``models.candidates.log_expected_count`` of a tensor, on its device: float64."""
     p = torch.log1p(1.0 / (classes.double() + 1.0)) / math.log(vocabulary + 1.0)
     return torch.log(-torch.expm1(tries * torch.log1p(-p)))
 
 
 class Drawn:
-    """Text whose microbatches bring the candidates of their softmax: inputs are (words, candidates, tries). Local."""
+    """Text whose microbatches have candidates for the softmax: inputs are (words, candidates, tries). Local."""
 
     def __init__(self, data, samples: int, vocabulary: int):
         self.data, self.samples, self.vocabulary = data, samples, vocabulary
@@ -90,7 +90,7 @@ class Drawn:
         return batch
 
     def key(self, step: int, index: int) -> int:
-        """Return the key that a microbatch's candidates are drawn by. Local."""
+        """Return the key of a microbatch's candidates. Local."""
         return key_of("bench", "candidates", step, index)
 
 

@@ -1,13 +1,13 @@
-"""The VGG network on PyTorch's two-dimensional DeviceMesh, as a PyTorch programmer would write it: our mesh's peer.
+"""The VGG network on PyTorch's two-dimensional DeviceMesh, as a PyTorch programmer would write it.
 
-    features     DistributedDataParallel over all ranks: its buckets leave during the backward pass
-    connected    ColwiseParallel and RowwiseParallel in turn over the mesh's "model" dimension, so that every second
-                 gather is saved; what enters is sharded by rows, and gathered by the layer
+    features     DistributedDataParallel over all ranks: buckets are sent during the backward pass
+    connected    ColwiseParallel and RowwiseParallel in turn over the mesh's "model" dimension, which saves every second
+                 gather; inputs are sharded by rows, and gathered by the layer
     their sums   over the "data" dimension: one flat allreduce of a rank's parts, after the backward pass
-    output       whole on every rank where the layers before it are cut in pairs; summed over all ranks
+    output       whole on every rank if the layers before it are cut in pairs; summed over all ranks
 
-All collectives around the cut layers are DTensor's own, over gloo. Only their gradients' sum is written by hand: a
-DistributedDataParallel takes no module of which some parameters are cut over another dimension and some are not.
+The collectives around the cut layers are DTensor's own, over gloo. Only the sum of their gradients is written by hand,
+because DistributedDataParallel does not accept a module with both cut and whole parameters.
 """
 
 from functools import partial
@@ -44,7 +44,7 @@ class MeshReplica(Replica):
         return network
 
     def finish_gradients(self):
-        """Average the connected layers' gradients over those who hold the same part. Collective."""
+        """Average the connected layers' gradients over the ranks with the same part. Collective."""
         found = [p.grad for p in self.module.connected.parameters()]
         cut, whole = [g.to_local() for g in found if isinstance(g, DTensor)], [g for g in found if not
                                                                                isinstance(g, DTensor)]

@@ -1,7 +1,7 @@
-"""How benchmarks train a module of PyTorch, in eager mode, on one rank or with DistributedDataParallel over gloo.
+"""Train a module of PyTorch for benchmarks, in eager mode, on one rank or with DistributedDataParallel over gloo.
 
-It is what a PyTorch programmer would write, at its quickest. With DistributedDataParallel dense gradients leave in
-buckets while the backward pass goes on; those of nn.Embedding(sparse=True) one by one, by gloo's sparse allreduce:
+It is what a PyTorch programmer would write, in its fastest form. With DistributedDataParallel dense gradients are sent
+in buckets during the backward pass. Those of nn.Embedding(sparse=True) are sent one by one, by gloo's sparse allreduce:
 every rank gets all ranks' rows, and merges them.
 """
 
@@ -27,10 +27,10 @@ ONE_BUCKET = 2**12  # MiB: larger than any model here
 class Work:
     """A training, the same for both sides.
 
-    make: make() -> the module, at the same values on every rank.  loss: loss(module, batch) -> sum over a microbatch.
-    data: data(V) -> a ``models.Data``.  options: of ``Options``, the optimizer's.  unit: what its examples are called.
-    optimizer: optimizer(parameters) -> PyTorch's, of the same mathematics.
-    quick_dense: tables so small that DDP is quicker with dense gradients of them, which share a bucket with others.
+    make: make() -> the module, with the same values on every rank.  loss: loss(module, batch) -> sum over a microbatch.
+    data: data(V) -> a ``models.Data``.  options: the optimizer's, for ``Options``.  unit: the name of its examples.
+    optimizer: optimizer(parameters) -> PyTorch's optimizer with the same mathematics.
+    quick_dense: small tables for which DDP is faster with dense gradients, which share a bucket with others.
     """
 
     size: str
@@ -44,12 +44,12 @@ class Work:
 
 
 def adagrad(rate, parameters):
-    """Return PyTorch's Adagrad that begins and divides as ours does. Local."""
+    """Return PyTorch's Adagrad with the initial value and epsilon of ours. Local."""
     return torch.optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0, eps=0.0)
 
 
 def seeded(make):
-    """Return a function that makes a module, at the same values each time. Local."""
+    """Return a function that makes a module, with the same values each time. Local."""
     def made():
         torch.manual_seed(1)
         return make()
@@ -64,7 +64,7 @@ def image_loss(module, batch):
 
 
 def image_work(make, rate: float) -> Work:
-    """Return the work of a network for images, its data not named. make: see ``Work``.  rate: of SGD. Local."""
+    """Return the work of a network for images, without data. make: see ``Work``.  rate: of SGD. Local."""
     return Work("", "images", seeded(make), image_loss, None, {}, partial(torch.optim.SGD, lr=rate, momentum=0.9))
 
 
@@ -93,8 +93,8 @@ def clip(parameters, largest: float):
 class Replica:
     """A work's module, trained on one microbatch of each step. Local.
 
-    data: a ``models.Data``, of whose microbatches it takes number ``rank``.  on: where it computes.
-    Its random numbers (dropout) are those of our step, so that both train alike.
+    data: a ``models.Data``; the replica trains on its microbatch ``rank``.  on: the device.
+    Its random numbers (dropout) are those of our step, so that both sides compute the same.
     """
 
     def __init__(self, work: Work, data, rank: int = 0, on: str = "cpu"):
@@ -107,7 +107,7 @@ class Replica:
         self.optimizer, self.clip_norm = work.optimizer(self.parameters), work.options.get("clip_norm")
 
     def spread_out(self):
-        """Return what a step calls: the module, or one that lets ranks train it together."""
+        """Return the module that a step calls: this one, or one that lets ranks train it together."""
         return self.module
 
     def step(self) -> float:
@@ -128,12 +128,12 @@ class Replica:
         return loss
 
     def finish_gradients(self):
-        """Do what is left to be done with the gradients before they are applied."""
+        """Finish the gradients before they are applied: clip them."""
         if self.clip_norm is not None:
             clip(self.parameters, self.clip_norm)
 
     def forward(self, module, number, state):
-        """Return the mean loss of this rank's examples: DDP takes the ranks' mean. state is changed. Local."""
+        """Return the mean loss of this rank's examples, because DDP averages over ranks. state: changes. Local."""
         batch = self.data.microbatch(number, self.rank)
         batch.state = state
         given = on_device(batch, self.device)
@@ -153,11 +153,11 @@ class Replica:
 
 
 class DdpReplica(Replica):
-    """A rank's replica under DistributedDataParallel: its step is collective, with ``distributed`` joined.
+    """A rank's replica in DistributedDataParallel. Its step is collective, after ``join_gloo``.
 
     hook: "fp16" or "powersgd", PyTorch's hooks that encode gradients; "" for none.  alone: it trains by itself.
-    PowerSGD has one bucket: it begins an allreduce where another ends, and gloo pairs them by their order, which two
-    buckets make another one on each rank. Then all wait for ever.
+    PowerSGD gets only one bucket. It begins an allreduce when another ends, and gloo matches allreduces by their order.
+    With two buckets the order may differ between ranks, and then all would wait for ever.
     """
 
     def __init__(self, work: Work, data, rank: int = 0, hook: str = "", alone: bool = False):

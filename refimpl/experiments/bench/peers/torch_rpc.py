@@ -1,9 +1,9 @@
-"""The language model on PyTorch's parameter server: torch.distributed.rpc, as PyTorch's own tutorials have it.
+"""The language model on PyTorch's parameter server: torch.distributed.rpc, as in PyTorch's own tutorials.
 
-Its shape is that of "Implementing batch RPC processing": one server with a lock and the optimizer; a trainer calls
-``update_and_fetch``, which applies its gradients and returns new values in one round trip. It is taken at its best:
-nobody waits for a batch of trainers; tables travel as rows and their numbers, those that the next step needs, where the
-tutorial sends whole tensors. The model is that of ``torch_lm``. Rank 0 is the server, and a trainer too.
+It follows "Implementing batch RPC processing": one server has a lock and the optimizer; a trainer calls
+``update_and_fetch``, which applies its gradients and returns new values in one round trip. It is faster than the
+tutorial: no trainer waits for a batch of trainers, and only the rows of tables that the next step needs are sent, with
+their numbers, instead of whole tensors. The model is that of ``torch_lm``. Rank 0 is the server, and also a trainer.
 """
 
 import os
@@ -20,12 +20,12 @@ from refimpl.experiments.bench.peers.torch_replica import Replica, Work
 from refimpl.transport import Communicator
 
 TABLES = {"embedding.weight": "inputs", "softmax_weight.weight": "outputs", "softmax_bias.weight": "outputs"}
-"""Parameter that travels by rows -> which of a step's row numbers."""
+"""Parameter that is sent by rows -> the name of a step's row numbers for it."""
 SERVER, SECONDS = "worker0", 120.0
 
 
 class RpcServer:
-    """The parameters, their optimizer, and the lock that each call holds. Local to rank 0; trainers call it by RPC."""
+    """The parameters, their optimizer, and the lock that each call holds. It is on rank 0; trainers call it by RPC."""
 
     def __init__(self, work: Work):
         self.parameters = trained(work.make())
@@ -33,8 +33,7 @@ class RpcServer:
         self.lock = threading.Lock()
 
     def update_and_fetch(self, gradients: dict, wanted: dict | None) -> dict:
-        """Do a step with a trainer's gradients, if there are any; return the dense values and the rows wanted, if any.
-        """
+        """Do a step with a trainer's gradients, if any; return the dense values and the wanted rows, if any."""
         with self.lock, torch.no_grad():
             if gradients:
                 for name, parameter in self.parameters.items():
@@ -46,7 +45,7 @@ class RpcServer:
 
 
 def trained(module) -> dict:
-    """Return name -> parameter of a module, of those that have gradients. Local."""
+    """Return name -> parameter, for a module's parameters with gradients. Local."""
     return {name: p for name, p in module.named_parameters() if p.requires_grad}
 
 
@@ -54,7 +53,7 @@ _here: list[RpcServer] = []
 
 
 def update_and_fetch(gradients, wanted):
-    """Call this process's server: what RPC runs."""
+    """Call this process's server. RPC runs this function."""
     return _here[-1].update_and_fetch(gradients, wanted)
 
 
@@ -70,7 +69,7 @@ def join_rpc(comm: Communicator):
 
 
 def leave():
-    """End RPC. Collective: nobody may be called any more. The others are not told: their folder is gone."""
+    """End RPC without telling the others, because their folder is gone. No more calls may follow. Collective."""
     rpc.shutdown(graceful=False)
 
 

@@ -1,4 +1,4 @@
-"""The VGG network as a PyTorch programmer would write it: the peer that our training step is raced against.
+"""The VGG network as a PyTorch programmer would write it, for comparison with our training step.
 
 Eager mode, images (n, channels, height, width). The layers of ``models.vgg.Vgg``.
 """

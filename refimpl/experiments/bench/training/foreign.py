@@ -1,4 +1,4 @@
-"""What ``bench torch --foreign`` trains: modules that nobody here wrote or tuned, as their users write them.
+"""The modules of ``bench torch --foreign``. Others have written and tuned them.
 
 torchfm:     DeepFM of torchfm: two tables for all fields together, of 16 columns and of one
 deepctr:     DeepFM of deepctr-torch: two tables for each of 8 fields, looked up in a matrix of floats
@@ -6,7 +6,7 @@ tagger:      words and bags of letters, then an LSTM in both directions
 transformer: nn.TransformerEncoder with dropout: one table, the rest is dense
 gpt2:        GPT-2 of transformers. Its words are tied to the output layer, and so dense
 
-On the side of DDP, tables have the kind of gradients with which it is quicker here.
+For DDP, tables have the kind of gradients with which it is faster here.
 """
 
 from functools import partial
@@ -35,7 +35,7 @@ def clicks(count):
 
 
 def clicks_of_floats(count):
-    """Return ``clicks`` with ids as floats, which deepctr-torch asks for. Local."""
+    """Return ``clicks`` with ids as floats, which deepctr-torch needs. Local."""
     fields, clicked = clicks(count).tensors
     return TensorDataset(fields.float(), clicked)
 
@@ -122,8 +122,7 @@ MODULES = {"torchfm": (torchfm, click_loss, clicks, 256), "deepctr": (deepctr, c
 
 
 def foreign_work(name: str, small: bool = False) -> Work:
-    """Return a work by its name. Local. small: of a size to see that it runs.  Raises ImportError without its package.
-    """
+    """Return a work by its name. Local. small: only to see that it runs.  Raises ImportError without its package."""
     make, loss, dataset, size = MODULES[name]
     size, rate = 2 if small else size, 0.02
     data = dataset(16 * size if small else 64 * size)

@@ -1,14 +1,13 @@
 """How fast does a module of PyTorch train here, beside DistributedDataParallel over gloo, on one machine and a cluster?
 
-The same module at the same values, the same batches, the same random numbers, the same optimizer, in the same
-processes, in turns:
+Both sides have the same module, initial values, batches, random numbers and optimizer, in the same processes, in turns:
 
-refimpl hybrid:     ``refimpl.torch.TorchModel``, look-ups recorded; dense gradients by allreduce, rows through the
+refimpl hybrid:     ``refimpl.torch.TorchModel``, which records look-ups; dense gradients by allreduce, rows through the
                     sharded server
-torch DDP (gloo):   sparse gradients of nn.Embedding(sparse=True), but dense ones of a table of 50 rows, which is
-                    quicker; gradients lie in buckets; each rank's buffers are its own (``peers.torch_replica``)
+torch DDP (gloo):   sparse gradients of nn.Embedding(sparse=True), but dense ones for a table of 50 rows, which is
+                    faster; gradients lie in buckets; each rank has its own buffers (``peers.torch_replica``)
 
-Both do equally many steps, and must train alike: their losses are compared (``deviation``).
+Both do the same number of steps, and must compute the same: their losses are compared (``deviation``).
 """
 
 from importlib.util import find_spec
@@ -21,27 +20,27 @@ from refimpl.experiments.job import measure
 WORKS = {"lm": (2.5, 2.5), "recommender": (2.0, 2.0), "cnn": (0.98, 0.98)}
 FOREIGN = {"torchfm": (1.0, 1.2), "deepctr": (1.0, 1.2), "tagger": (1.0, 1.2), "transformer": (1.0, 1.2),
            "gpt2": (0.98, 0.98)}
-"""Work -> the ratios that it should reach, on one machine and on the cluster."""
+"""Work -> the ratios to reach, on one machine and on the cluster."""
 PACKAGES = ("torchfm", "deepctr_torch", "transformers")
 QUICK = {"seconds": 0.1, "rounds": 2}
-"""To see that it runs: microbatches of a few examples, two ranks or machines."""
+"""A short run that only shows that it works: microbatches of a few examples, two ranks or machines."""
 
 ALIKE_STEPS = 4
-"""So many first losses must agree: warm-up's and the next one, each but the first of values that the exchange made."""
+"""So many first losses must agree: those of the warm-up and the next one. All but the first depend on an exchange."""
 ALIKE = 2.0 ** -12
-"""By how much, relatively. float32 rounds by 2**-24 of a number. A sum of a step has at most 2**16 products, whose
-roundings go either way: 2**8 of them. Layers and steps amplify: 2**4 for each of both sides together. Steps
-of another learning rate differ by more (a test has some)."""
+"""The largest relative difference. float32 rounds by 2**-24 of a number. A sum has at most 2**16 products, whose
+rounding errors partly cancel: a factor of 2**8. Layers and steps amplify both sides' errors: a factor of 2**4. A step
+with another learning rate differs by more (a test checks this)."""
 
 
 def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bool = False,
         foreign: bool = False) -> dict:
-    """Race the works and return {"rows", "ratios", "parts", "alpha", "losses", "deviation"}. Local; launches the ranks.
+    """Time the works; return {"rows", "ratios", "parts", "alpha", "losses", "deviation"}. Local; launches the ranks.
 
-    seconds: for each work.  quick: small works, see QUICK, whatever the lengths.  foreign: the works of FOREIGN.
+    seconds: for each work.  quick: small works, see QUICK.  foreign: the works of FOREIGN.
     rows: a ``PairedRow`` each, with examples_per_second, compute_seconds, the best and the worst pair's ratio, and on
-    the cluster line_seconds and card_bytes.  parts: work -> see ``parts``.  losses: work -> who -> loss of each step.
-    Raises ValueError without PyTorch or a foreign module's package, and where both sides do not train alike.
+    the cluster line_seconds and card_bytes.  parts: work -> see ``parts``.  losses: work -> side -> loss of each step.
+    Raises ValueError without PyTorch or a foreign module's package, or if the two sides do not compute the same.
     """
     try:
         import refimpl.torch  # noqa: F401
@@ -59,9 +58,9 @@ def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bo
 
 
 def deviation(work: str, losses: dict) -> list[float]:
-    """Return by how much, relatively, the losses of both sides differ, step by step. Local.
+    """Return the relative difference of both sides' losses, step by step. Local.
 
-    losses: who -> loss of each step.  Raises ValueError if one of the first ALIKE_STEPS differs by more than ALIKE.
+    losses: side -> loss of each step.  Raises ValueError if one of the first ALIKE_STEPS differs by more than ALIKE.
     """
     differences = [abs(ours - theirs) / abs(ours) for ours, theirs in zip(losses[HYBRID], losses[PEER])]
     for step, difference in enumerate(differences[:ALIKE_STEPS], 1):
@@ -74,7 +73,7 @@ def deviation(work: str, losses: dict) -> list[float]:
 
 
 def describe(result: dict) -> list[str]:
-    """Return lines for people: speed, bytes, the pairs' ratios, and how alike both train. Local."""
+    """Return lines of text: speed, bytes, the pairs' ratios, and the difference of the losses. Local."""
     lines = []
     for name, (work, rows) in zip(result["losses"], grouped(result["rows"], "work").items()):
         alphas = ", ".join(f"{table} {alpha:.2%}" for table, alpha in result["alpha"][name].items())

@@ -1,4 +1,4 @@
-"""What each rank of ``bench training`` and ``bench torch`` does: steps of ours and of the peer in turns."""
+"""The work of each rank in ``bench training`` and ``bench torch``: our steps and the peer's in turns."""
 
 import gc
 from dataclasses import asdict, replace
@@ -20,9 +20,7 @@ SEED = 0
 
 
 def race(comm, contenders: dict, work: str, size: str, examples: int, speed: str, **length) -> list[dict]:
-    """Return a row for each contender: name -> (step, computation alone). speed: what its examples a second are called.
-
-    Collective.
+    """Return a row for each contender. contenders: name -> (step, its computation alone). speed: its field. Collective.
     """
     turns, cards = race_steps(comm, {name: step for name, (step, _) in contenders.items()}, **length)
     alone = time_alone(comm, {name: computation for name, (_, computation) in contenders.items()})
@@ -33,9 +31,9 @@ def race(comm, contenders: dict, work: str, size: str, examples: int, speed: str
 
 
 def race_model(comm: Communicator, work: str, workload: dict, **length) -> dict:
-    """Race a step of one of our models under hybrid and allreduce, and of the peer; {"rows", "touched"}. Collective.
+    """Time a step of one of our models with hybrid and allreduce, and of the peer; {"rows", "touched"}. Collective.
 
-    work: what the race is called.  length: seconds, rounds.
+    work: its name.  length: seconds, rounds.
     """
     workload = Workload(**workload)
     model, data, options = workload.make_model(), workload.make_data(comm.size), options_of(workload)
@@ -54,9 +52,9 @@ def race_model(comm: Communicator, work: str, workload: dict, **length) -> dict:
 
 
 def race_modules(comm: Communicator, works: list, where: str, small: bool, **length) -> dict:
-    """Race modules of PyTorch, trained by us and by the peer; {"rows", "losses", "alpha"}. Collective.
+    """Time modules of PyTorch, trained by us and by the peer; {"rows", "losses", "alpha"}. Collective.
 
-    works: their names.  where: what the race's names end with.  small: see ``work_of``.  length: seconds, rounds.
+    works: their names.  where: the end of the rows' names.  small: see ``work_of``.  length: seconds, rounds.
     """
     from refimpl.experiments.bench.peers.torch_replica import DdpReplica
     from refimpl.experiments.bench.training.works import work_of
@@ -82,7 +80,7 @@ def race_modules(comm: Communicator, works: list, where: str, small: bool, **len
 
 
 def options_of(workload: Workload) -> Options:
-    """Return the options of the race: the optimizer is the model's own. Local."""
+    """Return the options, with the model's own optimizer. Local."""
     return Options(scheme="interleaved", **workload.entry.optimizer)
 
 
@@ -96,7 +94,7 @@ def computation(model, data, rank):
 
 
 def touched(model, data, steps: int = 4) -> dict:
-    """Return what a rank touches, mean over ranks and ``steps``: alpha, elements of rows and of the rest. Local."""
+    """Return what a rank touches, the mean over ranks and steps: alpha, elements of rows, dense elements. Local."""
     sample = take_sample(model, data, SEED, tuple(range(steps)))
     alpha = {name: sample.alpha(name, data.microbatches) for name in sample.rows}
     dense = sum(v.size for v in model.variables if not v.sparse)

@@ -1,16 +1,16 @@
 """How fast is a whole training beside PyTorch's DistributedDataParallel over gloo, on one machine and on a cluster?
 
-The same model, the same words, the same batch a rank, in the same processes, step by step in turns:
+All have the same model, words and batch, in the same processes, step by step in turns:
 
-refimpl hybrid:     dense gradients by allreduce, rows through the sharded server; partitions interleaved, not the
-                    default: contiguous ones would put the frequent words on one machine, whose card then is the limit
-refimpl allreduce:  everything to everyone, as the peer does it: what is left of the ratio then is not bytes
-torch DDP (gloo):   nn.Embedding(sparse=True) for words and softmax; dense gradients in buckets that leave during the
+refimpl hybrid:     dense gradients by allreduce, rows through the sharded server; partitions are interleaved, because
+                    contiguous ones would put the frequent words on one machine, whose card would then be the limit
+refimpl allreduce:  everything goes to all ranks, as with the peer: so bytes do not explain this ratio
+torch DDP (gloo):   nn.Embedding(sparse=True) for words and softmax; dense gradients are sent in buckets during the
                     backward pass, sparse ones by gloo's sparse allreduce: every rank gets and merges all ranks' rows
 
-A step's seconds are cut in three: the model's own computation (measured with all ranks computing at once: 8 machines
-share this one's cores), the bytes on the busiest card at the line's rate, and the rest, which is overhead (merging,
-updates, copies, latency) less what overlaps.
+A step's seconds have three parts: the model's own computation (measured while all ranks compute, because 8 machines
+share this one's cores), the bytes on the busiest card at the line's rate, and the rest: overhead (merging, updates,
+copies, latency) less what overlaps.
 """
 
 from models.registry import workloads_for
@@ -19,9 +19,9 @@ from refimpl.experiments.job import measure
 
 
 def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, workload=None) -> dict:
-    """Race a training step and return {"rows", "ratios", "parts", "touched"}. Local; launches the ranks.
+    """Time a training step; return {"rows", "ratios", "parts", "touched"}. Local; launches the ranks.
 
-    workload: what is trained, a microbatch a rank; None: that of the first model which has one for it.
+    workload: one microbatch for each rank; None: that of the first model with a workload "training".
     rows: a Row each, with words_per_second, and on the cluster line_seconds and card_bytes (busiest machine's mean of a
     step: sent, received).  ratios: the peer's seconds / those of hybrid.  parts: see ``parts``.
     touched: what a rank's step touches of the sparse variables, beside the dense elements.
@@ -35,10 +35,10 @@ def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, workload=
 
 
 def parts(rows: list[dict]) -> dict:
-    """Return which part of the peer's extra seconds a step is computation, bytes and overhead; {} without cards. Local.
+    """Return how much of the peer's extra seconds is computation, bytes and overhead; {} without cards. Local.
 
-    bytes_ratio: the peer's bytes on the busiest card / ours: what the ratio would be if only bytes took time.
-    seconds: name -> (computation, line, rest) of a step.  share: of the difference in seconds, each of the three.
+    bytes_ratio: the peer's bytes on the busiest card / ours: the ratio if only bytes took time.
+    seconds: name -> (computation, line, rest) of a step.  share: the fraction of the difference for each of the three.
     """
     of = {row["name"]: row for row in rows}
     if PEER not in of or "line_seconds" not in of[HYBRID]:
@@ -52,7 +52,7 @@ def parts(rows: list[dict]) -> dict:
 
 
 def describe(result: dict) -> list[str]:
-    """Return lines for people: what a step touches, each one's speed and bytes, what the ratio is made of. Local."""
+    """Return lines of text: what a step touches, speeds and bytes, and the parts of the ratio. Local."""
     touched, found = result["touched"], result["parts"]
     alphas = ", ".join(f"{name} {alpha:.2%}" for name, alpha in touched["alpha"].items())
     lines = [f"rows that a rank's step touches: {alphas}; {touched['rows_to_dense']:.2f} times as many elements as the "
@@ -66,9 +66,9 @@ def describe(result: dict) -> list[str]:
 
 
 def row_line(row: dict, speed: float, unit: str, found: dict) -> str:
-    """Return a line for one row: who, how fast, bytes on the busiest card, what a step consists of. Local.
+    """Return a line for one row: name, speed, bytes on the busiest card, parts of a step. Local.
 
-    found: what ``parts`` says.
+    found: the result of ``parts``.
     """
     line = f"{row['name']:20} {speed:9,.0f} {unit}/s"
     if card := row.get("card_bytes"):

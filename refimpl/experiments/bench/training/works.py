@@ -1,6 +1,6 @@
-"""What ``bench torch`` trains, on both sides: a module, its loss, its data and its optimizer.
+"""The works of ``bench torch``, for both sides: a module, its loss, its data and its optimizer.
 
-lm:          the language model of ``bench training``, whose peer it is, its sparse tables and all
+lm:          the peer's language model of ``bench training``, with sparse tables
 recommender: that of docs/examples/torch_recommender.py, of four tables
 cnn:         the residual network of ``bench step``, all dense
 """
@@ -24,7 +24,7 @@ CNN = Workload("torch", "cnn", dict(width=32, blocks=(1, 1, 1)), dict(images=16,
 
 
 def work_of(name: str, small: bool = False) -> Work:
-    """Return a work by its name. Local. small: of a size to see that it runs."""
+    """Return a work by its name. Local. small: only to see that it runs."""
     if name == "recommender":
         return recommender(small)
     if name in MODULES:
@@ -35,7 +35,7 @@ def work_of(name: str, small: bool = False) -> Work:
 def recommender(small: bool) -> Work:
     """Return the work of the example's recommender, with the example's rate. Local.
 
-    Raises ValueError where the examples are not at hand.
+    Raises ValueError if the file of the example is missing.
     """
     if not EXAMPLE.exists():
         raise ValueError(f"{EXAMPLE} is missing, and bench torch trains its recommender: run it in a clone of the "
