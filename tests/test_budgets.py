@@ -14,14 +14,14 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6558,
+    "kernels": 6565,
     "models": 6177,
     "refimpl/*.py": 194,
     "refimpl/cli": 2684,
-    "refimpl/collectives": 4928,
+    "refimpl/collectives": 4952,
     "refimpl/conformance": 9048,
     "refimpl/enclosure": 1060,
-    "refimpl/experiments": 7423,
+    "refimpl/experiments": 7424,
     "refimpl/gradients": 1227,
     "refimpl/jax": 1464,
     "refimpl/notebook": 1800,
@@ -33,8 +33,8 @@ BUDGETS = {
     "refimpl/svm": 165,
     "refimpl/torch": 1951,
     "refimpl/training": 8069,
-    "refimpl/transport": 4017,
-    "tests": 45716,
+    "refimpl/transport": 4019,
+    "tests": 45745,
 }
 
 

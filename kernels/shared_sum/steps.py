@@ -51,25 +51,32 @@ def pipelined(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, ou
     first: the number of segment 0, counted over all calls.  free: (BUFFERS,) the flag at which a buffer is free. Flags
     grow from ``flag`` by EVENTS * (segments + 1).
     """
-    size, segments = scratch.itemsize, -(-elements // segment)
+    size, segments, terms = scratch.itemsize, -(-elements // segment), np.empty(len(inputs), np.int64)
     while step < EVENTS * (segments + 1):
         turn, event = step // EVENTS, step % EVENTS
         k = turn if event == 0 else turn - 1  # copy in segment ``turn``, then sum and copy out the previous one
         if 0 <= k < segments:
-            buffer = (first + k) % BUFFERS
+            buffer, at = (first + k) % BUFFERS, k * segment * size
             shift, length = buffer * stride, min(segment, elements - k * segment)
+            start, stop = share_of(me, count, length, size)
             # in: all must have read what the buffer held; sum: all must be in; out: all shares must be summed
             needed = free[buffer] if event == 0 else flag + EVENTS * k + 1 if event == 1 else flag + EVENTS * turn + 2
             if not wait_for_all(flags, count, needed, spins, nanoseconds):
                 return step
             if event == 0:
-                for slot in range(len(own)):
-                    copy_bytes(own[slot] + shift, private[slot] + k * segment * size, length * size)
+                for slot in range(len(own)):  # what this rank adds up itself stays where it is
+                    here, there = own[slot] + shift, private[slot] + at
+                    copy_bytes(here, there, start * size)
+                    copy_bytes(here + stop * size, there + stop * size, (length - stop) * size)
             elif event == 1:
-                start, stop = share_of(me, count, length, size)
-                sum_blocks(inputs, sums, outputs, shift, start, stop, scratch)
+                for register in range(len(inputs)):
+                    terms[register] = inputs[register]
+                    for slot in range(len(own)):
+                        if inputs[register] == own[slot]:
+                            terms[register] = private[slot] + at - shift
+                sum_blocks(terms, sums, outputs, shift, start, stop, scratch)
             else:
-                copy_bytes(private[0] + k * segment * size, outputs[0, 1] + shift, length * size)
+                copy_bytes(private[0] + at, outputs[0, 1] + shift, length * size)
                 free[buffer] = flag + step + 1
             raise_flag(flags + me * LINE, flag + step + 1)
         step += 1

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from refimpl.collectives import make_schedule
+from refimpl.collectives.running import shared
 from refimpl.collectives.running.shared import SharedRunner
 from refimpl.transport import CollectiveError, Communicator, SilentPeer, waiting
 from refimpl.transport.memory import peer_memory
@@ -46,6 +47,34 @@ def test_copies_of_others_arrays_are_aligned(private):
     runner, arrays = private
     assert len(arrays) == 3 and (runner(arrays) == 3).all()
     assert all(row.ctypes.data % 8 == 0 for row in runner._peers._copies)
+
+
+def test_the_way_that_was_faster_is_taken_and_the_other_tried_at_times(private, monkeypatch):
+    runner, arrays = private
+    clock, takes, read_where_they_lie, copied_in_and_out = [0], [2, 5], [], runner._pipeline
+    monkeypatch.setattr(shared.time, "perf_counter", lambda: clock[0])
+    real = runner._peers.add_up
+
+    def read(slots, addresses, willing):
+        clock[0] += takes[0] * willing
+        return real(slots, addresses, willing)
+
+    def copied(addresses):
+        clock[0] += takes[1]
+        copied_in_and_out(addresses)
+
+    monkeypatch.setattr(runner._peers, "add_up", read)
+    monkeypatch.setattr(runner, "_pipeline", copied)
+    for call in range(4 * shared.SAME_WAY * shared.TRY_OTHER):
+        if call == 2 * shared.SAME_WAY * shared.TRY_OTHER:
+            takes.reverse()
+        for array in arrays:
+            array[:] = 1
+        assert (runner(arrays) == 3).all()
+        read_where_they_lie.append(runner._direct)
+    choices = read_where_they_lie[::shared.SAME_WAY]
+    assert [kept for kept in choices for _ in range(shared.SAME_WAY)] == read_where_they_lie
+    assert choices == [True, False, *[True] * 13, *[False, *[True] * 15] * 2, *[False] * 16, True]
 
 
 def test_arrays_that_others_may_reach_outlive_a_sum_that_failed(private, monkeypatch):

@@ -3,11 +3,12 @@
     slots of ranks 0 1 2 3, in one window          each rank adds up its share of all slots, in tree order,
     |a0 b0 c0 d0| ... |a3 b3 c3 d3|     ->         into slot 0 of the machine's lowest rank: |A B C D|, read by all
 
-Arrays in the window are added up in place, and nothing is copied. Private arrays are read and written where they lie
-(``peer_memory``). If they are short, or if the host forbids this, they are copied into the window and back, segment by
-segment. With several machines, the lanes of ``hierarchical`` send messages from the window, and receive into it.
+Arrays in the window are added up in place, and nothing is copied. Private arrays are copied into the window and back,
+segment by segment, or are read and written where they lie (``peer_memory``), if the host allows this and it is faster.
+With several machines, the lanes of ``hierarchical`` send messages from the window, and receive into it.
 """
 
+import time
 from operator import is_
 
 import numpy as np
@@ -24,7 +25,9 @@ from refimpl.transport.memory import peer_memory
 from refimpl.transport.memory.peer_memory import PeerMemory
 from refimpl.transport.memory.shared_memory import SharedWindow, aligned
 
-SEGMENT = 128 << 10  # bytes of a rank's segment in a ring of private sums: the ring stays in the cache
+SEGMENT = 256 << 10  # bytes of a rank's segment in a ring of private sums: the ring stays in the cache
+SAME_WAY = 4  # calls with private arrays before the lowest rank chooses again
+TRY_OTHER = 16  # choices, one of which takes the slower way, which may have become the faster one
 SHORT = 16 << 10  # bytes of a vector of which every rank adds up all for itself: one wait for the others, not two
 
 
@@ -129,6 +132,7 @@ class SharedRunner:
             numbers = {key: number for number, key in enumerate(self._place)}
             self._peers = PeerMemory(self.window, self._table, numbers, share.inputs, sums, share.outputs[0][0],
                                      scratch, self.elements)
+        self._calls, self._direct, self._seconds = 0, reach, [0.0, 0.0]  # of a call: copied; read where arrays lie
         short = not plan.across and self.elements * self.dtype.itemsize <= SHORT
         self._short = np.empty(self.elements, self.dtype) if short else None  # this rank's own sum
         self._short_address = self._short.ctypes.data if short else 0
@@ -154,9 +158,29 @@ class SharedRunner:
             self.release()
         elif self._short is not None:
             self._all_at_once(addresses, int(addresses[0]))
-        elif not (self._peers and self._peers.add_up(slots, addresses)):
+        elif self._peers is None:
             self._pipeline(addresses)
+        else:
+            self._faster(slots, addresses)
         return slots[0]
+
+    def _faster(self, slots, addresses):
+        """Sum private arrays in the way that was faster lately, as the machine's lowest rank has timed both.
+
+        Cores may be near or far, which changes from second to second. A rank that is unwilling to have its arrays read
+        makes all ranks copy, so no message is needed.
+        """
+        choice, call = divmod(self._calls, SAME_WAY)
+        willing, direct = True, self._direct or call == 0
+        if call == 0 and self.window.me == 0:
+            copied, read = self._seconds
+            willing = (read <= copied) != (choice % TRY_OTHER == TRY_OTHER - 1)
+        begin = time.perf_counter()
+        self._direct = direct and self._peers.add_up(slots, addresses, willing)
+        if not self._direct:
+            self._pipeline(addresses)
+        took, self._calls = time.perf_counter() - begin, self._calls + 1
+        self._seconds[self._direct] = took if call == 0 else min(took, self._seconds[self._direct])
 
     def _pipeline(self, addresses):
         self.window.do(pipelined, *self._ring, addresses, self.elements, self._segment, self._segments, self._stride,

@@ -1,7 +1,8 @@
 """Add up long arrays of one machine's ranks in place, in the ranks' private memory, if the host allows it.
 
 A sum through shared memory must wait for the other ranks at each segment, and moves each line of memory from core to
-core. Here ranks meet only twice a call. A trial finds out whether the host allows it: containers and Yama may not.
+core. Here ranks meet only twice a call, but the system copies page by page. A trial finds out whether the host allows
+it: containers and Yama may not.
 """
 
 import os
@@ -16,7 +17,7 @@ from refimpl.transport.exchange import ArrayExchange
 from refimpl.transport.memory.shared_memory import SharedWindow
 from refimpl.transport.waiting import keep_for_ever
 
-LONG = 8 << 20  # bytes of a vector from which on this is not slower than the fastest pipeline through shared memory
+LONG = 256 << 10  # bytes of a vector from which on this may be faster than a pipeline through shared memory
 COPIES = 1 << 20  # bytes of a segment of all arrays: about a core's cache; with less, system calls cost too much
 SMALLEST_SEGMENT = 16 << 10
 _found: WeakKeyDictionary[ArrayExchange, bool] = WeakKeyDictionary()
@@ -65,16 +66,17 @@ class PeerMemory:
         self._own = np.array([(number, 0) for key, number in numbers.items() if key[0] == me], np.int64)
         self._arguments = (terms, targets, window.address + table, self._own, sums, result, scratch, places, elements,
                            segment // scratch.itemsize, len(numbers))
-        self.window, self._copies, self._known = window, copies, None
+        self.window, self._copies, self._known, self._reached = window, copies, None, False
 
-    def add_up(self, arrays, addresses) -> bool:
+    def add_up(self, arrays, addresses, willing: bool = True) -> bool:
         """Sum into arrays[0] of each rank. If any array cannot be reached, do nothing and return False on all ranks.
 
-        addresses: of the arrays; the same object for the same arrays. Raises SilentPeer if a rank has ended.
+        addresses: of the arrays; the same object for the same arrays.  willing: False counts as if these arrays could
+        not be reached. Raises SilentPeer if a rank has ended.
         """
         if addresses is not self._known:
-            self._own[:, 1] = addresses if all(map(attachable, arrays)) else 0
-            self._known = addresses
+            self._reached, self._known = all(map(attachable, arrays)), addresses
+        self._own[:, 1] = addresses if willing and self._reached else 0
         try:
             end = self.window.do(where_they_lie, *self._arguments)
             if end == LOST:

@@ -56,7 +56,8 @@ def _ours(comm, work, algorithm, elements):
 def _path(comm):
     """Return a sentence that says how private arrays are added on this host. Collective."""
     if peer_memory.ranks_reach_each_other(comm):
-        return f"from {size_name(peer_memory.LONG)} on, each rank reads its share of the others' arrays where they lie"
+        return (f"from {size_name(peer_memory.LONG)} on copied, or read where they lie, whichever has been faster; "
+                "shorter arrays are copied")
     return "copied in and out of shared memory: this host lets no rank reach another's memory (ptrace_scope, seccomp)"
 
 
