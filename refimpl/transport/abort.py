@@ -43,9 +43,12 @@ class AbortMessages:
         if self.mpi == MPI.COMM_WORLD:
             AbortMessages.begun, AbortMessages.what = self.begun + 1, what
 
-    def end(self):
-        """Tell all ranks of the job that this one's program has ended. Local."""
-        self._tell(np.array([self.begun]), ENDED)
+    def end(self, seconds: float):
+        """Tell all ranks of the job that this one's program has ended; take their words, for at most ``seconds``.
+
+        MPI warns of messages that nobody has taken, or does not end at all, where ranks are on several machines.
+        """
+        self._silent(ENDED, ENDED, seconds, words=np.array([self.begun]), known=self.ended)
 
     def check(self):
         """Answer roll calls; raise Aborted if this rank has received or sent an abort message. Local.
@@ -79,9 +82,9 @@ class AbortMessages:
         """
         return not self._silent(PARTING, PARTING, seconds)
 
-    def _silent(self, tag, answer, seconds, meanwhile=lambda: None):
-        """Send every other rank an empty message; return those whose ``answer`` has not come after ``seconds``."""
-        silent, end = self._tell(_NOTHING, tag), time.monotonic() + seconds
+    def _silent(self, tag, answer, seconds, meanwhile=lambda: None, words=_NOTHING, known=()):
+        """Send every other rank a message; return those whose ``answer`` has not come, now or before (known)."""
+        silent, end = self._tell(words, tag).difference(known), time.monotonic() + seconds
         while silent and time.monotonic() < end:
             meanwhile()
             silent -= {sender for sender, _ in self._come(answer)}

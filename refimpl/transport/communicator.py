@@ -40,7 +40,8 @@ class Communicator(ArrayExchange):
             return comm
         mpi = MPI.COMM_WORLD if comm is None else comm
         tell_once()
-        tell_end()
+        if mpi.Get_size() == MPI.COMM_WORLD.Get_size():
+            tell_end()
         if comm is None:
             _refuse_torchrun(mpi)
         found = cls(mpi, _find_machines(Agreement(mpi, timeout)), timeout)

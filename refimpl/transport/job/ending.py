@@ -67,7 +67,7 @@ def _ended(process):
         from refimpl.transport.abort import AbortMessages
 
         with suppress(MPI.Exception):  # a rank has died, without which the others had gone on
-            AbortMessages(MPI.COMM_WORLD).end()
+            AbortMessages(MPI.COMM_WORLD).end(FINALIZE_SECONDS)
 
 
 def _be_deaf():
