@@ -1,7 +1,6 @@
 """Run an experiment: python -m refimpl experiment NAME [--quick].
 
-If it is interrupted and started again, it keeps the trainings that were done with the same settings and code, and the
-parts of its report.
+If it is interrupted and started again, it keeps the trainings with the same settings and code, and the report's parts.
 """
 
 import importlib

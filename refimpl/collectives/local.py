@@ -4,6 +4,7 @@ import numpy as np
 
 from kernels import array_module
 from refimpl.collectives.schedule import Schedule
+from refimpl.transport.machines import counted
 
 
 def run_local(schedule: Schedule, arrays, in_place: bool = True):
@@ -56,7 +57,7 @@ def _states(schedule, arrays, in_place):
 
 def _check(schedule, slots):
     if len(slots) != schedule.ranks:
-        raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, arrays of {len(slots)} were given")
+        raise ValueError(f"schedule {schedule.name} is for {counted(schedule.ranks, 'rank')}, not {len(slots)}")
     for rank, (own, nodes) in enumerate(zip(slots, schedule.inputs)):
         if len(own) != max(1, len(nodes)):  # slot 0 exists even if a rank has no input
             raise ValueError(f"the schedule wants {max(1, len(nodes))} inputs on rank {rank}, not {len(own)}")

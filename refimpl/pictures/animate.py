@@ -13,16 +13,17 @@ import numpy as np
 from refimpl.collectives.local import watch_local
 from refimpl.collectives.schedule import Schedule
 from refimpl.pictures.picture import BLUE, ORANGE, Picture
+from refimpl.transport.machines import counted
 
 MOST = 8, 9
-"""Ranks and chunks at most: numbers have a digit for each rank."""
+"""The most ranks, and the most chunks, because numbers have a digit for each rank."""
 DIGITS = 4
-"""Ranks up to which numbers are shown as they are."""
+"""The most ranks for which cells show numbers; beyond, they show the number of included ranks."""
 WIDTH, MARGIN = 760, 14
 CELL, GAP = (0.62, 28), 8  # of the animation: part of a column, height; between chunks
 FRAMES = 4  # in a row of the strip
 BEGIN, MOVE, REST, END = 1.5, 1.5, 0.9, 3.5
-"""Seconds: before the first round, of a round's messages, after them, and at the end."""
+"""Seconds before the first round, of a round's messages, after them, and at the end."""
 INK, PALE, RULE = "#1a1a1a", (0xEE, 0xF4, 0xF9), "#b8b8b8"
 
 
@@ -49,7 +50,7 @@ def animate(schedule: Schedule) -> Picture:
     if schedule.ranks > MOST[0] or schedule.chunks > MOST[1]:
         raise ValueError(f"animate draws at most {MOST[0]} ranks and {MOST[1]} chunks, not {schedule.ranks} and "
                          f"{schedule.chunks}: use draw")
-    title, states = f"{schedule.name}: allreduce over {schedule.ranks} ranks", states_of(schedule)
+    title, states = f"{schedule.name}: allreduce over {counted(schedule.ranks, 'rank')}", states_of(schedule)
     column = (WIDTH - 2 * MARGIN) / schedule.ranks
     stage = Grid(MARGIN, 62, column, (CELL[0] * column, CELL[1]), GAP)
     bottom = stage.place(0, schedule.chunks)[1] + 30

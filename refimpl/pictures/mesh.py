@@ -27,7 +27,7 @@ def partial_sums(members: int, member: int):
 
 
 def placed(held, members: int, member: int):
-    """Return a member's entries at their places among all entries: (K, K) int64, 0 elsewhere. Local.
+    """Return a member's entries at their indices among all entries: (K, K) int64, 0 elsewhere. Local.
 
     held: its row (1, K), its column (K, 1), or all entries; a list of rows is concatenated.
     """

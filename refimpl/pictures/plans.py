@@ -13,10 +13,7 @@ COLOURS = {"green": GREEN, "blue": BLUE, "orange": ORANGE, "black": BLACK}
 
 
 def looks(forecasts=()) -> dict[str, tuple[str, str, str]]:
-    """Return strategy -> (label, colour, mark), dense ones first: those of ``auto`` and of the forecasts.
-
-    Local.
-    """
+    """Return strategy -> (label, colour, mark), dense ones first: those of ``auto`` and of the forecasts. Local."""
     there = {(name, f.sparse) for f in forecasts for name in f.candidates}
     dense, sparse = ([strategy_of(name, kind) for name in names_of(kind)
                       if (name, kind) in there or strategy_of(name, kind).automatic] for kind in (False, True))
@@ -106,7 +103,7 @@ def draw_search_on(axes, found: dict):
 
 
 def outcome(found: dict) -> str:
-    """Return in words the P of a search, and whether the search was completed. Local."""
+    """Return the P of a search as text, and whether the search was completed. Local."""
     if found.get("finished", True):
         return f"chosen: P = {found['chosen']}"
     return f"P = {found['chosen']} when the training ended, before the search"

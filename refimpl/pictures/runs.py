@@ -12,14 +12,14 @@ from refimpl.training.run.recorded_bytes import bytes_by_rank
 
 KINDS = {"dense": ("dense values", BLUE, ""), "rows": ("values of rows", ORANGE, "////"),
          "indices": ("row numbers", SKY, "xxxx"), "control": ("control", GREY, "")}
-"""Kind of payload in the ledger -> what plots call it, colour and hatch."""
+"""Kind of payload in the ledger -> its name in plots, colour and hatch."""
 
 CARD = (("card", "steps"), ("payload", "steps"), ("formula_payload", "formula_steps"), ("formula", "formula_steps"))
-"""What an account counts, and over how many steps."""
+"""Keys of an account: a count, and its number of steps."""
 
 SEEN = 0.005  # of the highest bar; lower kinds are left out of the legend
 WIDTHS = (3.2, 2.2, 1.6, 1.2)
-"""The styles of lines, in which equal curves on top of each other are all visible."""
+"""Styles of lines that keep equal curves visible on top of each other."""
 
 
 def plot_losses(runs: dict[str, Path], path: Path) -> Path:

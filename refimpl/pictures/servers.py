@@ -8,7 +8,7 @@ from refimpl.pictures.picture import (
 from refimpl.server.partition import Partitioning
 
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
-"""Of bars, at the index of their colour: told apart in print."""
+"""Hatches of bars, at the index of their colour, for print without colours."""
 PHASES = ("1 ask: row numbers", "2 answer: rows", "3 push: row numbers and gradient rows")
 
 

@@ -124,7 +124,7 @@ def draw_orders(values, marked: dict[str, Tree]) -> Picture:
 
 
 RANKS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, GREY)
-"""Colours of ranks; black is that of what several ranks add up."""
+"""Colours of ranks; sums over several ranks are black."""
 
 
 @dataclass

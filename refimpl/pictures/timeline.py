@@ -65,10 +65,7 @@ class Span:
 
 
 def read_trace(path) -> list[dict]:
-    """Return the events of a trace.json, or of the one in a run directory. Local.
-
-    Raises ValueError if it does not exist.
-    """
+    """Return the events of a trace.json, or that of a run directory. Local. Raises ValueError if it does not exist."""
     path = Path(path)
     path = path / "trace.json" if path.is_dir() else path
     if not path.exists():

@@ -18,8 +18,7 @@ from refimpl.transport import Communicator
 class DenseServer:
     """Dense variables of all owners, exchanged together. Collective to use.
 
-    pieces[o]: owner o's values, a flat view of this rank's copy.  elements[o]: {variable: elements} of that piece.
-    codec: of gradients.
+    pieces[o]: owner o's values, a flat view of this rank's copy.  elements[o]: {variable: elements} in it.
     """
 
     def __init__(self, pieces: list, elements: list[dict], comm: Communicator, clients: Clients, codec, xp):

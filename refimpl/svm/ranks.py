@@ -22,8 +22,7 @@ class SvmRanks:
         return self.comm.share(array, phase)
 
     def spread(self, arrays, phase: str):
-        """Send ``arrays[rank]`` to all ranks, receive the others into ``arrays``; empty ones are not sent. Collective.
-        """
+        """Send ``arrays[rank]`` to all ranks, receive the others into ``arrays``; send no empty ones. Collective."""
         counted = [{"": array.size} for array in arrays]
         others = [rank for rank in range(self.size) if rank != self.rank]
         sends = [(rank, arrays[self.rank], counted[self.rank]) for rank in others if arrays[self.rank].size]

@@ -94,8 +94,7 @@ class Agreement:
         return bool((worst == mine).all())  # of all ranks' numbers, the largest are also the smallest
 
     def together(self, work, errors=(BaseException,)):
-        """Return work(), which each rank does for itself. If it raises one of ``errors`` on any, all fail. Collective.
-        """
+        """Return work(), done by each rank for itself. If it raises one of ``errors`` on any, all fail. Collective."""
         result, error = None, None
         try:
             result = work()

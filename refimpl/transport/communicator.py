@@ -18,7 +18,7 @@ from refimpl.transport.job.ending import tell_end
 from refimpl.transport.job.leftovers import remove_leftovers
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 from refimpl.transport.job.uncaught import tell_once
-from refimpl.transport.machines import Machines, machines_of
+from refimpl.transport.machines import Machines, counted, machines_of
 
 
 class Communicator(ArrayExchange):
@@ -56,7 +56,7 @@ class Communicator(ArrayExchange):
 
     def first(self, count: int) -> "Communicator | None":
         """Return a communicator of the ``count`` lowest ranks; None on the others. Collective. End it with ``free``."""
-        self.meet(f"a communicator of {count} ranks")  # a missing rank is named here: the next call has no time-out
+        self.meet(f"a communicator of {counted(count, 'rank')}")  # it names a missing rank; the next call could not
         if self.rank >= count:
             return None
         mpi = self.mpi.Create_group(self.mpi.Get_group().Incl(range(count)))
@@ -64,8 +64,7 @@ class Communicator(ArrayExchange):
         return Communicator(mpi, tuple(ranks for ranks in kept if ranks), self.timeout)
 
     def free(self):
-        """Free MPI's communicator. No message may be under way, and this object must not be used any more. Collective.
-        """
+        """Free MPI's communicator. No message may be under way, and this object must not be used again. Collective."""
         self.meet("the end of a communicator")
         self.mpi.Free()
 

@@ -67,8 +67,7 @@ class ArrayExchange(Agreement):
     def post(self, sends, receives, what: str) -> Pending:
         """Begin to move NumPy arrays, lists of (peer, array). The caller counts them. Collective over their ranks.
 
-        what: named in errors.  A message may be shorter than the array that receives it. A list of arrays is sent as
-        one message.
+        what: named in errors.  A message may be shorter than its receiver's array. A list of arrays is one message.
         """
         return self.host_transport.start(sends, receives, what)
 

@@ -262,7 +262,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"launch: {error}", file=sys.stderr)
         return 2
     except subprocess.TimeoutExpired:
-        print(f"launch: still running after {options.timeout:g} s on {options.ranks} ranks: ended", file=sys.stderr)
+        ranks = f"{options.ranks} rank{'s' * (options.ranks > 1)}"
+        print(f"launch: still running after {options.timeout:g} s on {ranks}: ended", file=sys.stderr)
         return 124
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -87,8 +87,7 @@ def unpack(packed):
 
 
 def groups(messages) -> list[tuple[int, list]]:
-    """Return [(peer, parts)], the parts of each message: one array, or consecutive ones of SMALL bytes at most. Local.
-    """
+    """Return [(peer, parts)], parts of each message: one array, or consecutive ones of SMALL bytes at most. Local."""
     found, filling = [], {}
     for peer, array in messages:
         group, size = filling.get(peer, (None, 0))

@@ -20,8 +20,7 @@ AWAKE_BESIDE_OTHERS = 3e-4  # the same if 2 or 3 ranks share a core: polls would
 SLEEP_SECONDS = 50e-6  # the kernel adds about as much; a segment takes far longer on a network
 LONGEST_SLEEP = 5e-3
 SLEEP_SHARE = 1 / 32
-"""A rank sleeps for this part of the time that it has waited so far. So the delay is small beside the wait, and most
-polls are saved."""
+"""A rank sleeps for this part of the time that it has waited so far: a small delay that saves most polls."""
 SLEEP_SHARE_OF_MANY = 1 / 10  # the same if 8 ranks or more share a core, since their polls alone would fill it
 CHECK_SECONDS = 5e-3  # between two looks for an abort message, which cost as much as a poll
 

@@ -85,7 +85,7 @@ def test_views_are_summed_in_place_and_ranks_without_input_are_told():
 
 def test_what_does_not_fit_is_refused():
     schedule = make_schedule("ring", 2, 2)
-    with pytest.raises(ValueError, match="is for 2 ranks, arrays of 3 were given"):
+    with pytest.raises(ValueError, match="is for 2 ranks, not 3"):
         run_local(schedule, [np.zeros(3)] * 3)
     with pytest.raises(ValueError, match="wants 1 inputs on rank 1, not 2"):
         run_local(schedule, [np.zeros(3), [np.zeros(3)] * 2])

@@ -9,6 +9,7 @@ from refimpl.collectives.running.pipeline import Pipeline
 from refimpl.collectives.running.segments import LANES, Cut, lanes_of, segments_of, steps_of
 from refimpl.collectives.schedule import Schedule
 from refimpl.transport import Communicator, Ledger
+from refimpl.transport.machines import counted
 
 CHANNELS, TREES = 1 << 10, 1 << 13
 """The first lanes of the other channels: no other message has their tags. Trees use more lanes, so they have their own.
@@ -30,7 +31,7 @@ class ScheduleRunner:
     def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
                  channel: int = 0, add=iadd):
         if schedule.ranks != comm.size:
-            raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, "
+            raise ValueError(f"schedule {schedule.name} is for {counted(schedule.ranks, 'rank')}, "
                              f"the communicator has {comm.size}")
         self.comm, self.phase, self.elements, self.dtype, self.add = comm, phase, elements, like.dtype, add
         self.what = f"{phase} by {schedule.name}"

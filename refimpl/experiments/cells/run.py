@@ -13,6 +13,7 @@ from refimpl.experiments.cluster.description import Event, rate_of_card
 from refimpl.experiments.job import JobFailed, measure
 from refimpl.experiments.replay import Profile, measure_profile
 from refimpl.training.run.files import write_json
+from refimpl.transport.machines import counted
 
 SECONDS_OF_A_CELL = 300.0  # nothing that works takes so long
 PROFILED_STEPS = 2
@@ -80,8 +81,8 @@ class Runner:
         machines, each, rate, slow_rate = cells[0].cluster
         events = (Event(machines - 1, rate_of_card(slow_rate), 0.0),) if slow_rate else ()
         slow = f", that of machine {machines - 1} at {slow_rate}" if slow_rate else ""
-        where = f"{machines} machines x {each} at {rate}{slow}" if rate else f"{each} ranks of this machine"
-        say(f"{where}: {len(cells)} cells")
+        where = f"{machines} machines x {each} at {rate}{slow}" if rate else f"{counted(each, 'rank')} of this machine"
+        say(f"{where}: {counted(len(cells), 'cell')}")
         if rate:
             write_json(self.directory / network_file(machines, each, rate),
                        emulated_network(machines, each, rate).to_dict())

@@ -27,8 +27,7 @@ TIMEOUT_SECONDS = 300.0
 """The default seconds that a rank waits for others without any progress."""
 
 LAUNCHER_SECONDS = 5.0
-"""The seconds that a launcher may take to end after a supervisor's message. Open MPI's may never end if several ranks
-are killed at once."""
+"""The seconds of a launcher to end after a supervisor's message. Open MPI's may hang if several ranks die at once."""
 
 ALARM, SILENCE = 1.06, 1.25
 """Multiples of the time without a sign of life after which a supervisor ends its rank: after the first the rank's alarm

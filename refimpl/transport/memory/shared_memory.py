@@ -85,8 +85,7 @@ class SharedWindow:
         self.do(reach, waits)
 
     def fail(self, what: str):
-        """Raise SilentPeer for the rank that has ended; if none ends within a second, with the message ``what``. Local.
-        """
+        """Raise SilentPeer for the rank that has ended; after a second without any, with the text ``what``. Local."""
         end = time.monotonic() + 1  # a process frees its memory before others can see that it has ended
         while time.monotonic() < end:
             self._check_peers(end)
