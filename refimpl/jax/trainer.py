@@ -130,7 +130,8 @@ class JaxTrainer(OwnLoop):
             traced = None
         except AttributeError as problem:
             if "NoneType" not in str(problem) or not self.links:
-                raise
+                raise ValueError("this transformation needs parameters of a form of its own, which the model's are not "
+                                 f"({problem}): take one that takes any tree, for example optax.adamw") from problem
             raise ValueError("a mask or labels of this transformation are a function that looks at a table, which is "
                              f"None in the tree of dense parameters ({problem}): give it the tree that the function "
                              "returns for all parameters") from problem

@@ -61,11 +61,14 @@ class Bound:
         with torch.no_grad():
             kept.copy_(to_tensor(value))
 
+    def tensors(self, names) -> dict:
+        """Return the module's parameters and buffers of these names: name -> tensor. Local."""
+        return {name: self.own[name] if name in self.own else self.places[name][0][0][self.places[name][0][1]]
+                for name in names}
+
     def values(self, names) -> dict:
         """Return the module's values: name -> NumPy array, without a copy if they are on the host. Local."""
-        found = {name: self.own[name] if name in self.own else self.places[name][0][0][self.places[name][0][1]]
-                 for name in names}
-        return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in found.items()}
+        return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in self.tensors(names).items()}
 
     def _check_parameters(self):
         if self.seen and all(len(slots) == len(values) and all(map(is_, slots.values(), values))

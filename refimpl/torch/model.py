@@ -266,6 +266,9 @@ def _checked(total):
     if not isinstance(total, torch.Tensor) or total.ndim or not total.is_floating_point():
         told = f"a tensor of shape {tuple(total.shape)}" if isinstance(total, torch.Tensor) else type(total).__name__
         raise ValueError(f"the loss is {told}: it must be the sum over the microbatch's examples, a tensor of shape ()")
+    if total.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"the loss is {str(total.dtype).removeprefix('torch.')}, which has few digits for a sum: add "
+                         "up the examples' losses with .float().sum(); torch.autocast may compute them")
     return total
 
 

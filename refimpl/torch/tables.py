@@ -105,6 +105,14 @@ class Noted:
         return zeros.requires_grad_().clone() if torch.is_grad_enabled() else zeros
 
 
+IN_A_STEP = ("{0} is used outside of its layer ({1}; is it the weight of an output layer, or in a regularisation term, "
+             "too?), where only the rows that were looked up are here: make it a dense variable, "
+             "TorchModel(..., dense=[{0!r}])")
+BETWEEN_STEPS = ("{0} is used between steps ({1}), when each rank keeps only some of its rows: take "
+                 "trainer.step() in place of optimizer.step(), trainer.clip_grad_norm_ and trainer.evaluate(loader); "
+                 "call trainer.gather() before everything else")
+
+
 class Elsewhere(nn.Parameter):
     """A table's parameter while this rank has only some of its rows: it has a shape, and refuses every other use.
 
@@ -114,22 +122,22 @@ class Elsewhere(nn.Parameter):
 
     @classmethod
     @cache
-    def of(cls, name, device):
-        """Return the class of a table's parameter while a microbatch is computed on a device. Local."""
-        return type("Elsewhere", (cls,), {"table": name, "where": device})
+    def of(cls, name, device, told, *allowed):
+        """Return the class of a table's parameter on a device. told: the message.  allowed: further functions. Local.
+        """
+        return type("Elsewhere", (cls,), {"table": name, "where": device, "told": told,
+                                          "allowed": _WITHOUT_ROWS.union(allowed)})
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         """Allow functions that do not need rows; raise ValueError for all others."""
-        if function in _WITHOUT_ROWS:
+        if function in cls.allowed:
             if function is _DEVICE or function == _DEVICE:
                 return args[0].where
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*args, **(kwargs or {}))
         use = getattr(function, "__name__", function)
-        raise ValueError(f"{cls.table} is used outside of its layer ({use}; is it the weight of an output "
-                         "layer, or in a regularisation term, too?), where only the rows that were looked up are here: "
-                         f"make it a dense variable, TorchModel(..., dense=[{cls.table!r}])")
+        raise ValueError(cls.told.format(cls.table, function.__self__.__name__ if use == "__get__" else use))
 
 
 _DEVICE = torch.Tensor.device.__get__
@@ -139,9 +147,10 @@ _WITHOUT_ROWS = {_DEVICE, torch.Tensor.shape.__get__, torch.Tensor.dtype.__get__
 
 
 @contextmanager
-def away(parameters, device):
-    """Let tables refuse all use except by their layers, within a context. parameters: name -> parameter. Local.
+def away(parameters, device, told=IN_A_STEP, *allowed):
+    """Let tables refuse all use except by their layers, within a context. Local.
 
+    parameters: name -> parameter.  told, allowed: see ``Elsewhere.of``.
     Raises ValueError for a table with a hook, which would get the gradient of only some rows.
     """
     for name, parameter in parameters.items():
@@ -151,7 +160,7 @@ def away(parameters, device):
     classes = {name: type(parameter) for name, parameter in parameters.items()}
     try:
         for name, parameter in parameters.items():
-            parameter.__class__ = Elsewhere.of(name, device)
+            parameter.__class__ = Elsewhere.of(name, device, told, *allowed)
         yield
     finally:
         for name, parameter in parameters.items():

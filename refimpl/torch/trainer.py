@@ -10,15 +10,17 @@ loss: pull, forward and backward pass of this rank's microbatches, sums over all
 """
 
 import copy
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import torch
 
+from kernels import to_numpy
 from kernels.random import key_of
 from refimpl.torch.data import TorchData
 from refimpl.torch.model import TorchModel
 from refimpl.torch.optimizers import groups_of, optimizers_of, row_state, row_step, said_of
 from refimpl.torch.repeatable import repeatable
+from refimpl.torch.tables import BETWEEN_STEPS, away
 from refimpl.torch.tensors import to_tensor
 from refimpl.training.own_loop import GlobalBatch, OwnLoop, options_of
 from refimpl.training.run.whole import hand_back
@@ -36,7 +38,7 @@ class TorchTrainer(OwnLoop):
         model = module if isinstance(module, TorchModel) else TorchModel(module, loss, **model)
         optimizers, self.bound, self.microbatches = optimizers_of(model, optimizer), model.bound, microbatches
         kind = type(optimizers[0]).__name__ if optimizers else None
-        self.versions, self.working, self.hooks = {}, False, []
+        self.versions, self.apart, self.away = {}, False, ExitStack()
         options = options_of(options, kind, "clip_norm", instead=", a torch.optim.lr_scheduler or "
                                                                  "trainer.clip_grad_norm_")
         super().__init__(model, optimizers, options, comm, {
@@ -86,12 +88,12 @@ class TorchTrainer(OwnLoop):
     def zero_grad(self):
         """Drop the gradients that no step has used; ``step`` also does this. Local."""
         super().zero_grad()
-        for parameter in self.bound.own.values():
-            parameter.grad = None
+        for name in self.dense:
+            self.bound.own[name].grad = None
 
     def evaluate(self, loader) -> dict:
         """Return {"loss", "count", ...} over all examples of a loader; gradients are kept for ``step``. Collective."""
-        kept = {name: parameter.grad for name, parameter in self.bound.own.items()}
+        kept = {name: self.bound.own[name].grad for name in self.dense}
         try:
             return super().evaluate(loader)
         finally:
@@ -106,8 +108,7 @@ class TorchTrainer(OwnLoop):
         with self._at_work() as base:
             self._meet("gather()", alike=True)
             hand_back(base.parameters, self.model)
-            while self.hooks:
-                self.hooks.pop().remove()
+            self.apart = False
         return self.model.module
 
     def _data(self, loader):
@@ -136,24 +137,13 @@ class TorchTrainer(OwnLoop):
         super()._take_over(base)
 
     def _show(self):
-        """Give the module the values of dense variables, and let its tables refuse look-ups of old rows. Local."""
+        """Give the module the values of dense variables; its tables have old rows. Local."""
         values = self._values()
         self.bound.write(values, self.device)
         for v in self.model.variables:
             if v.statistic:
                 self.bound.keep(v.name, values[v.name])
-        if not self.hooks:
-            self.hooks = [layer.register_forward_pre_hook(self._refusal(name))
-                          for name, layers in self.model.parts.sparse.items() for layer in layers]
-
-    def _refusal(self, name):
-        """Return a hook that refuses a look-up outside of the training. A copy of the module shares it."""
-        def refuse(*_):
-            if not self.working:
-                raise ValueError(f"{name} is looked up between steps, when each rank keeps only some of its rows: call "
-                                 "trainer.gather() first, or evaluate with trainer.evaluate(loader)")
-
-        return refuse
+        self.apart = True
 
     def _said(self):
         return said_of(self.optimizers)
@@ -176,13 +166,31 @@ class TorchTrainer(OwnLoop):
     @contextmanager
     def _at_work(self):
         with super()._at_work() as base:
-            for name, version in self.versions.items():
-                if self.bound.own[name]._version != version:
-                    raise ValueError(f"{name} was changed outside of the training, which keeps the values: call "
-                                     "trainer.step(), not optimizer.step(); load others by trainer.load_state_dict")
-            self.working = True
+            self.away.close()
+            if changed := self._changed():
+                raise ValueError(f"{changed} was changed outside of the training, which keeps the values: call "
+                                 "trainer.step(), not optimizer.step(); load others by trainer.load_state_dict; clamp "
+                                 "them in the step of an optimizer of your own")
             try:
                 yield base
             finally:
-                self.working = False
-            self.versions = {name: self.bound.own[name]._version for name in self.dense}
+                self.versions = self._versions()
+                tables = {name: self.bound.own[name] for name in self.model.parts.sparse if self.apart}
+                grad = [] if self.ready else [torch.Tensor.grad.__get__]  # optimizer.zero_grad() asks for it
+                self.away.enter_context(away(tables, self.device, BETWEEN_STEPS, *grad))
+
+    def _versions(self) -> dict:
+        """Return name -> PyTorch's count of writes to it, of the module's parameters and statistics. Local."""
+        names = [*self.bound.own, *(v.name for v in self.model.variables if v.statistic)]
+        return {name: tensor._version for name, tensor in self.bound.tensors(names).items()}
+
+    def _changed(self) -> str:
+        """Return the name of a value that was changed between steps, or "". Local.
+
+        PyTorch does not count writes to ``.data``: values are compared after steps 1, 2, 4, 8, ...
+        """
+        changed = [name for name, version in self._versions().items() if self.versions.get(name, version) != version]
+        if self.versions and not changed and self.updates & (self.updates - 1) == 0:
+            now = self.bound.values(values := self._values())
+            changed = [name for name in values if to_numpy(values[name]).tobytes() != now[name].tobytes()]
+        return "".join(changed[:1])

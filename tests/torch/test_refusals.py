@@ -193,6 +193,7 @@ def test_a_mean_that_cannot_be_told_twice_is_found_by_its_name():
 @pytest.mark.parametrize("returned, said", [
     (lambda module, batch: 1.0, "the loss is float: it must be the sum"),
     (lambda module, batch: module(batch.inputs), r"the loss is a tensor of shape \(11,\)"),
+    (lambda module, batch: squared(module, batch).bfloat16(), "the loss is bfloat16, .*float"),
     (lambda module, batch: squared(module, batch).detach(), "the loss does not depend on any trained parameter"),
 ])
 def test_losses_that_are_none(returned, said):

@@ -19,6 +19,7 @@ from refimpl.training.run.whole import hashes
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError
 
+ADAM, SGD = torch.optim.Adam, torch.optim.SGD
 
 
 def network(sparse=False):
@@ -86,6 +87,19 @@ def test_one_microbatch_gives_the_bits_of_pytorchs_loop(name):
     assert found == wanted
     for key, value in theirs.state_dict().items():
         assert torch.equal(ours.state_dict()[key], value), key
+
+
+def test_autocast_and_compile_give_the_bits_of_pytorchs_loop():
+    """With dense tables. A GradScaler would scale the loss, which backward refuses; bfloat16 needs none."""
+    def loss(module, batch):
+        with torch.autocast("cpu", torch.bfloat16):
+            return (module(batch.inputs).float() - batch.targets).square().sum()
+
+    ours, theirs, data = network().float(), network().float(), DataLoader(Items(dtype=torch.float32), 16, shuffle=True)
+    compiled, tables = torch.compile(ours, backend="eager"), [f"_orig_mod.{name}" for name in TABLES]
+    found = loop(trainer_of(compiled, ADAM(ours.parameters()), loss, 1, dense=tables), data=data)
+    assert found == plain_losses(theirs, loss, TorchData(data, 1), lambda module: [ADAM(module.parameters())])
+    assert all(map(torch.equal, ours.state_dict().values(), theirs.state_dict().values()))
 
 
 BY_ROW = {"sgd": partial(torch.optim.SGD, lr=0.05), "sparse-adam": partial(torch.optim.SparseAdam, lr=0.05, eps=0.01),
@@ -200,7 +214,6 @@ class Unlike(torch.optim.Optimizer):
         closure()
 
 
-ADAM, SGD = torch.optim.Adam, torch.optim.SGD
 REFUSED = [
     (lambda m: "adam", {}, "the optimizer is 'adam': give one of torch.optim"),
     (lambda m: ADAM, {}, "give one of torch.optim, made of module.parameters()"),
@@ -222,12 +235,6 @@ def test_what_is_refused_before_the_first_step(optimizer, more, said):
         trainer_of(module, optimizer(module), **more)
 
 
-def looked_up(trainer, optimizer, batch):
-    trainer.backward(trainer.loss(batch))
-    trainer.step()
-    trainer.model.module(tuple(part[None] for part in Items()[3][0]))
-
-
 def stepped(trainer, optimizer, batch):
     trainer.backward(trainer.loss(batch))
     optimizer.step()
@@ -244,9 +251,9 @@ IN_THE_LOOP = [
     (lambda t, o, b: t.backward(2 * t.loss(b)), "backward takes what trainer.loss.* into the loss function"),
     (lambda t, o, b: t.loss(Items()[0]), r"the batch is tuple: give what trainer.shard\(loader\) yields"),
     (twice, r"loss\(batch\) comes before step\(\) .* a larger batch and more microbatches"),
-    (stepped, r"was changed outside of the training.* call trainer.step\(\), not optimizer.step\(\)"),
+    (stepped, r"is used between steps \(grad\).* take trainer.step\(\) in place of optimizer.step\(\)"),
     (lambda t, o, b: t.clip_grad_norm_(1.0), "clip_grad_norm_ comes between backward"),
-    (lambda t, o, b: t.load_state_dict(t.model.module.state_dict()), "this is no state_dict of a Trainer"),
+    (lambda t, o, b: t.load_state_dict(nn.Linear(2, 2).state_dict()), "this is no state_dict of a Trainer"),
     (lambda t, o, b: t.evaluate(TorchData(Items(), 2, 8)), r"2 microbatches: say Trainer\(..., microbatches=2"),
     (lambda t, o, b: t.load_state_dict(t.state_dict() | {"optimizers": []}), "the state is that of other optimizers of"),
     (lambda t, o, b: t.shard(loader(15)), "the loader's batch_size=15 is not that of 4 microbatches"),
@@ -286,12 +293,47 @@ def test_what_comes_between_backward_and_step_drops_no_gradient():
     assert all(torch.allclose(value, found[name], rtol=1e-4) for name, value in wanted.items())
 
 
-def test_old_rows_are_not_looked_up_unseen():
+def called(module):
+    module(tuple(part[None].expand(2, *part.shape) for part in Items()[3][0]))
+
+
+OF_TABLES = {"embedding": called, "detach": lambda m: m.state_dict(), "norm": lambda m: m.items.weight.norm(),
+             "fill_": lambda m: m.items.weight.fill_(0), "data": copy.deepcopy}
+
+
+@pytest.mark.parametrize("use", OF_TABLES)
+def test_a_table_is_not_used_between_steps_unseen(use):
+    """Each rank has only some of its rows, even the gradients that PyTorch would clip. After gather it has all."""
+    module = Recommender()
+    optimizer = SGD(module.parameters(), 0.1)
+    trainer = trainer_of(module, optimizer)
+    batch = next(trainer.shard(loader()))
+    trainer.backward(trainer.loss(batch))
+    with pytest.raises(ValueError, match=r"items.weight is used between steps \(grad\).* trainer.clip_grad_norm_"):
+        nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+    trainer.step()
+    optimizer.zero_grad()
+    with torch.no_grad(), pytest.raises(ValueError, match=rf"is used between steps \({use}\).*call trainer.gather\(\)"):
+        OF_TABLES[use](module)
+    with torch.no_grad():
+        OF_TABLES[use](trainer.gather())
+
+
+CHANGES = {"out.weight": lambda m: m.out.weight.data.clamp_(-1e-3, 1e-3), "norm.running_mean": called,
+           "items.weight": lambda m: m.items.weight.detach().clamp_(-1e-3, 1e-3)}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_values_that_a_user_changes_between_steps_are_not_lost_unseen(name):
+    """Also where PyTorch does not count the write."""
     module = Recommender()
     trainer = trainer_of(module, SGD(module.parameters(), 0.1))
-    with pytest.raises(ValueError, match=r"items.weight is looked up between steps.* call trainer.gather\(\) first"):
-        looked_up(trainer, None, next(trainer.shard(loader())))
-    trainer.gather()(tuple(part[None].expand(2, *part.shape) for part in Items()[3][0]))
+    batch = next(trainer.shard(loader()))
+    trainer.backward(trainer.loss(batch))
+    trainer.step()
+    CHANGES[name](trainer.gather())
+    with pytest.raises(CollectiveError, match=f"{name} was changed outside of the training"):
+        trainer.loss(batch)
 
 
 def test_nothing_is_open_before_the_first_epoch():
