@@ -77,6 +77,14 @@ def test_the_way_that_was_faster_is_taken_and_the_other_tried_at_times(private, 
     assert choices == [True, False, *[True] * 13, *[False, *[True] * 15] * 2, *[False] * 16, True]
 
 
+@pytest.mark.parametrize("wrong, said", [([], "wants 3 inputs"), ([np.ones(5)], "of float64"),
+                                         ([np.ones(80002)[::2]], "contiguous")])
+def test_arrays_that_do_not_fit_are_refused(private, wrong, said):
+    runner, arrays = private
+    with pytest.raises(ValueError, match=said):
+        runner(arrays[:2] + wrong)
+
+
 def test_arrays_that_others_may_reach_outlive_a_sum_that_failed(private, monkeypatch):
     runner, arrays = private
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models import Variable
-from refimpl.gradients import Arena, Layout
+from refimpl.gradients import Arena, DenseTree, Layout
 
 VARIABLES = [Variable("a", (2, 3)), Variable("empty", (0, 4)), Variable("scalar", ()), Variable("b", (5,))]
 
@@ -31,3 +31,11 @@ def test_overlaps_say_whose_elements_a_range_holds():
 def test_two_dtypes_are_refused():
     with pytest.raises(ValueError, match="one dtype"):
         Layout.of([Variable("a", (1,)), Variable("b", (1,), dtype="float64")])
+
+
+def test_an_odd_microbatch_is_added_without_an_arena_of_its_own():
+    tree = DenseTree(Layout.of(VARIABLES), np)
+    for leaf in range(8):
+        tree.push(leaf, {"scalar": np.float32(leaf)})
+    [(_, whole)] = tree.take()
+    assert whole.flat.tolist() == [0] * 6 + [28] + [0] * 5 and len(tree.free) == 2

@@ -9,6 +9,7 @@ from models.svm.blocks import BlockSolver
 from models.svm.classes import train_classifier
 from models.svm.files import load_classifier, read_libsvm, save_classifier
 from models.svm.solver import Solver, SvmOptions
+from models.svm.traffic import OneRank, SvmTraffic
 from refimpl.plain.messages import Messages
 from refimpl.plain.svm import SupportVectors, two_rings
 
@@ -81,6 +82,13 @@ class WrongBlocks(BlockSolver):
 def test_wrong_eliminations_are_put_right_by_reconstruction_alone(solver, block):
     assert gap(trained(solver=solver, block=block)[0]) <= 2e-3 + 1e-9
     assert gap(trained(solver=solver, block=block, elimination="approximate")[0]) > 0.1
+
+
+def test_rounds_and_bytes_are_counted():
+    traffic = SvmTraffic(OneRank(), None, 5)
+    traffic.gather(np.ones(2))
+    traffic.gather_terms([3], [1.0])
+    assert traffic.rounds == 2 and traffic.bytes_by_rank(2).tolist() == [8 * (2 + 3)] * 2
 
 
 def test_blocks_need_a_fifth_of_the_rounds():

@@ -82,6 +82,7 @@ def test_popular_rows_of_a_narrow_variable_are_replicated():
     assert {name: getattr(s, "hot", 0) for name, s in chosen.strategies.items()} == {
         name: f.hot for name, f in found.items()}
     best, without = (Predictor([WORDS, BIAS], sample, SLOW).seconds(p) for p in (chosen, plan))
+    assert all({0, 1, 2, 4, 1024, ROWS} <= {hot for hot, _, _ in f.curve} for f in forecasts)
     assert best <= min(time for f in forecasts for _, _, time in f.curve) * (1 + 1e-9)
     assert best == found["bias"].seconds < without
     assert f"the first {found['bias'].hot} of {ROWS} rows" in describe_hot(forecasts)

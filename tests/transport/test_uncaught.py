@@ -80,8 +80,10 @@ def test_a_rank_whose_program_ends_early_is_named_at_once(early):
                             "Every rank must make the same calls") == 2 * len(early)
 
 
-def test_a_rank_that_ends_the_job_ends_those_that_sleep():
+def test_a_rank_that_ends_the_job_ends_those_that_sleep(monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", "")
     program = ("import time; from refimpl.transport.job import all_ranks, end_job; comm = all_ranks(); "
-               "comm.Barrier(); comm.rank == 1 and end_job(7); time.sleep(60)")
+               "comm.Barrier(); comm.rank == 1 and (print('its last words'), end_job(7)); time.sleep(60)")
     begin = time.monotonic()
-    assert launch(2, ["-c", program], timeout=50, capture=True).returncode == 7 and time.monotonic() - begin < 40
+    job = launch(2, ["-c", program], timeout=50, capture=True)
+    assert job.returncode == 7 and time.monotonic() - begin < 40 and job.stdout == "its last words\n"
