@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from refimpl.conformance.bounds import Expected, alike, ulps
 from refimpl.conformance.case import Case, Rows
 from refimpl.conformance.checks import CHECKS, VariableResult
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import Evidence, gather_evidence
-from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.bounds import alike, ulps
 from refimpl.conformance.semantics import Semantics
 
 

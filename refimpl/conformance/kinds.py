@@ -9,12 +9,12 @@ from typing import Any, Callable
 
 import numpy as np
 
+from refimpl.conformance.bounds import Expected
 from refimpl.conformance.case import Arrivals, Case, Rows, Task
 from refimpl.conformance.cases import codecs, mesh
 from refimpl.conformance.cases.bags import bags_of
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.cases.training import start_of
-from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.aggregation import Aggregation
 from refimpl.conformance.space.codecs import Encoded

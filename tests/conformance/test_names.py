@@ -92,6 +92,38 @@ class InGroups(Reference):
         return ids, rows * rows.dtype.type(0.75)
 
 
+def _rows_in_buffers(self, right, gradients, shapes):
+    """Rows lie in one buffer for each variable."""
+    found, kept = right(gradients, shapes), vars(self).setdefault("kept", {})
+    for name, (ids, rows) in found.items():
+        buffer = kept.setdefault(name, np.zeros((64, rows.shape[1]), rows.dtype))
+        buffer[:len(ids)] = rows
+        found[name] = ids, buffer[:len(ids)]
+    return found
+
+
+def _split_by_first(self, right, gradients, shapes):
+    """Rows of all variables travel together, and every rank takes rank 0's numbers of rows for everybody's."""
+    first = self.present(gradients)[0]
+    together = [np.concatenate(parts) for parts in zip(*(g for g in gradients.values() if g is not None))]
+    result, at = {}, 0
+    for name in gradients:
+        count = len(first[name][0])
+        result[name] = tuple(x[at:at + count] for x in together)
+        at += count
+    return right(result, shapes)
+
+
+def _left_out(self, right, arrays):
+    """Each rank packs what it has; the sum of the buffers is unpacked as if all had everything."""
+    like = self.present(arrays)[0]
+    flat = np.concatenate([a.ravel() for a in arrays.values() if a is not None])
+    size = sum(a.size for a in like.values())
+    found = right({"": np.concatenate([flat, np.zeros(size - flat.size, flat.dtype)])})[""]
+    parts = np.split(found, np.cumsum([a.size for a in like.values()])[:-1])
+    return {name: part.reshape(like[name].shape) for name, part in zip(arrays, parts)}
+
+
 def _unpacked_by_name(self, right, arrays):
     """One buffer, filled in the order in which gradients came, and read in order of name."""
     flat, names = right({"": np.concatenate([a.ravel() for a in arrays.values()])})[""], sorted(arrays)
@@ -200,6 +232,9 @@ def _formula(name, kind):
 
 PLANTED = (
     ("view-of-buffer", planted(aggregate_dense=_in_buffers), "dense/"),
+    ("view-of-buffer", planted(aggregate_rows=_rows_in_buffers), "rows/steps"),
+    ("counts-of-rank-0", planted(aggregate_rows=_split_by_first), ("rows/prov", "rows/exact", "rows/empty-on-f")),
+    ("absent-left-out", planted(aggregate_dense=_left_out), "dense/absent"),
     ("live-values", planted(update=lambda self, right, task: [(seen := right(task))[-1]] * len(seen)), "clip/"),
     ("window-partly-reduced", LastReduced, "accumulate/"),
     ("rate-per-micro-step", _ticking("updates"), "accumulate/"),
@@ -226,8 +261,8 @@ PLANTED = (
 
 
 @pytest.mark.parametrize("code, make, names", PLANTED, ids=[code for code, *_ in PLANTED])
-@pytest.mark.thorough("view", "partly", "each", "shard", "rate-twice", "slots", "remainder", "places", "offsets",
-                      "padding", "holders", "absent", "ahead", "decayed")
+@pytest.mark.thorough("view", "counts-of", "partly", "each", "shard", "rate-twice", "slots", "remainder", "places",
+                      "offsets", "padding", "holders", "absent", "ahead", "decayed")
 def test_a_kind_of_mistake_is_named(code, make, names):
     found = said(make, names)
     assert code in {name for name, _ in found}, found
@@ -262,6 +297,39 @@ def test_a_mistake_in_rows_that_ranks_share_is_named_with_the_rows(which, scopes
     """And one in every row says nothing of these."""
     found = said(_divided_again(which), ("rows/exact", "update/sgd"), 3)
     assert found == [("divided-again", f"sums are divided by N once more{scope}") for scope in scopes]
+
+
+class OnShared(Reference):
+    """Rows that several ranks push are updated twice."""
+
+    def apply_one(self, task, variable, gradient):
+        if variable.sparse:
+            ranks = sum(np.isin(gradient[0], own[variable.name][0]) for own in self.everyone)
+            super().apply_one(task, variable, Rows(*(part[ranks > 1] for part in gradient)))
+        super().apply_one(task, variable, gradient)
+
+
+def _one_of_several(self, right, parts):
+    """The first pushes are overwritten by the last one: a row is written, not added."""
+    ids, rows = np.unique(np.concatenate([own for own, _ in parts])), {}
+    for own, gradient in parts:
+        rows |= dict(zip(*aggregate_rows(Rows, own, gradient)))
+    return Rows(ids, np.array([rows[k] for k in ids]).reshape(len(ids), -1) / np.float32(self.world.size))
+
+
+@pytest.mark.parametrize("names", [("rows/exact", "rows/duplicates", "rows/last"), "update/"], ids=["sums", "updates"])
+def test_a_row_that_the_last_rank_overwrites_is_named(names):
+    assert said(planted(merge=_one_of_several), names, 3) == [
+        ("last-rank-counts", "of a row that several ranks push, only the last rank's gradient counts: it overwrites "
+         "those of the others")]
+
+
+@pytest.mark.parametrize("names", ["update/momentum-rate", "update/adam", "resume/adagrad"])
+@pytest.mark.thorough("momentum", "adagrad")
+def test_a_mistake_in_updates_of_rows_that_ranks_share_is_named_with_the_rows(names):
+    """It acts inside the run: such a row keeps what was done to it."""
+    assert said(OnShared, names, 3)[0] == (
+        "updated-twice", "every update is done twice, of rows alone that several ranks push")
 
 
 class FasterResumed(Reference):

@@ -14,10 +14,10 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.cases import all_cases, case_named
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.compare import judge
-from refimpl.conformance.rules.owner import served
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import SUPPORTS, Semantics
 from refimpl.conformance.space.deviation import Place, code_of
+from refimpl.conformance.space.owner import served
 from refimpl.conformance.space.owner import KINDS, Uncorrected
 from refimpl.conformance.space.training import TrainingAnswers
 from refimpl.conformance.target import Answer, Target

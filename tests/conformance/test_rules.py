@@ -8,13 +8,13 @@ import pytest
 
 from kernels import aggregate_rows, merge_rows
 from kernels.update import definition, initial_state as our_state
+from refimpl.conformance.bounds import bound, exact_sum, gamma, ulps
 from refimpl.conformance.case import Rows
 from refimpl.conformance.cases import case_named, numbers
 from refimpl.conformance.cases.training import OPTIONS, start_of
 from refimpl.conformance.kinds import KINDS
-from refimpl.conformance.rules.aggregate import Aggregate
-from refimpl.conformance.rules.bounds import bound, exact_sum, gamma, ulps
 from refimpl.conformance.semantics import Semantics
+from refimpl.conformance.space.aggregation import Aggregate
 from refimpl.conformance.space.training import TrainingAnswers
 from refimpl.gradients import Node, fold
 from refimpl.plain.updating.optimizers import OPTIMIZERS

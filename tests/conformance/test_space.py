@@ -13,7 +13,7 @@ from refimpl.conformance.compare import differences
 from refimpl.conformance.diagnose.search import tried
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import of_name
-from refimpl.conformance.space import bags, numbers, sums
+from refimpl.conformance.space import by_rule, contributions, sums
 from refimpl.conformance.space.deviation import Impossible, Place
 from refimpl.conformance.space.optimizers import LINES
 from refimpl.conformance.space.training import TrainingAnswers
@@ -25,8 +25,8 @@ OF_AGGREGATION = {
     "group-divided-by-world", "divided-by-holders", "divided-by-pushers", "matched-by-position", "kinds-mixed",
     "small-lost", "nan-to-zero", "denormals-flushed", "half-overflow", "ids-float32", "ids-int32",
     "ids-int16", "offsets-int32", "offsets-differ", "padding-added", "group-ranks-as-places",
-    *(code for code, *_ in bags.MISTAKES), "ids-clamped", "last-row-lost", "tail-lost", "clamped", "use-miscounted",
-    "uses-averaged"}
+    *(code for code, *_ in contributions.BAGS), "ids-clamped", "last-row-lost", "tail-lost", "clamped",
+    "use-miscounted", "uses-averaged", "absent-left-out", "counts-of-rank-0"}
 """Deviations of aggregation, which its own cases show: trainings need not show them again."""
 EQUAL = {"root-ignored", "staleness-per-worker", "rate-line", "clip-factor",
          *(f"{name}-{line}" for name, (_, *lines) in LINES.items() for line in lines)}
@@ -81,8 +81,8 @@ def test_every_deviation_shows_in_a_case(machine):
 
 
 def test_a_mistake_in_a_number_and_one_in_a_count_have_unlike_names():
-    of_numbers, of_counts = ({d.code for d in found} for found in (numbers.wrong_numbers("rate", "the learning rate"),
-                                                                   numbers.wrong_counts()))
+    of_numbers, of_counts = ({d.code for d in found} for found in (by_rule.wrong_numbers("rate", "the learning rate"),
+                                                                   by_rule.wrong_counts()))
     assert not of_numbers & of_counts
 
 

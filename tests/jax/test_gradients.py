@@ -13,7 +13,7 @@ from toy_losses import ROWS, batch_of, data_of, model_of, ready, squared
 from kernels import RowGradient
 from models import Batch, Uniform
 from models.gradient_check import GradientError, check_gradients
-from refimpl.conformance.rules.bounds import gamma
+from refimpl.conformance.bounds import gamma
 from refimpl.jax import JaxModel, Microbatch
 from refimpl.training.options import Options
 from refimpl.training.session import train

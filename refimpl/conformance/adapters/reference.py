@@ -9,8 +9,8 @@ import numpy as np
 from refimpl.conformance.arrivals import play
 from refimpl.conformance.cases.codecs import named
 from refimpl.conformance.cases.numbers import words
-from refimpl.conformance.rules.owner import ScriptOwner, owner_of
 from refimpl.conformance.semantics import DTYPES, SUPPORTS, Semantics
+from refimpl.conformance.space.owner import ScriptOwner, owner_of
 from refimpl.plain.adding.bags import Bags
 from refimpl.plain.encoding.encoded_steps import EncodedSteps
 from refimpl.plain.model_parallel.mesh import Mesh

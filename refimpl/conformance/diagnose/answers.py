@@ -5,10 +5,10 @@ from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
+from refimpl.conformance.bounds import Expected
 from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.compare import aligned, differences, right
 from refimpl.conformance.observe import Evidence
-from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.deliveries import OnGrid
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, Scope
 

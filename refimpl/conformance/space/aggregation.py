@@ -1,10 +1,10 @@
 """One aggregation, with a method for each decision: what ranks contribute, how it is added, divided and returned.
 
 contribution   one rank's gradient of a variable, as it enters the sum
-duplicates     how rows that share an id on one rank meet: add, or another of COMBINED
+duplicates     how rows that share an id on one rank meet: add, last, first or mean
 parts          the contributions that meet in a sum
 members        the ranks whose contributions are in the sum that a rank gets
-combined       how ranks' contributions meet: add, or another of COMBINED
+combined       how ranks' contributions meet: np.add, or what has ``at`` and ``reduce`` as it has
 divisor        what the sum is divided by: a number, or one for each row
 delivered      what a rank gets of the result
 """
@@ -13,17 +13,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, nothing_of, numbers_of
-from refimpl.conformance.rules.aggregate import Aggregate, Expected
-from refimpl.conformance.space import bags, contributions, deliveries, sums
+from refimpl.conformance.bounds import Expected, bound, exact_sum, finite
+from refimpl.conformance.case import Case, Part, Rows, nothing_of, numbers_of, with_numbers
+from refimpl.conformance.semantics import Semantics
+from refimpl.conformance.space import contributions, deliveries, sums
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, concatenated
-
+from refimpl.plain.adding.rows import last_of
+from refimpl.plain.adding.sums import Sums
 
 BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale", "micro-steps"}
 """Decisions of the contributing rank. If a rank deviates in one of them, other ranks' answers differ, too."""
 OF_SUMS = BY_CONTRIBUTOR | {"members", "parts", "combined", "duplicates", "divisor", "norm", "scale"}
 """Decisions that sums depend on; the last two where each rank clips its own gradient first."""
-BY_ROW = OF_SUMS - {"norm", "scale"} | {"delivered"}
+BY_ROW = OF_SUMS - {"norm", "scale"} | {"delivered", "updates", "formula", "rate", "clock"}
 """Decisions that may be taken otherwise for some rows alone."""
 
 
@@ -46,13 +48,13 @@ class Aggregation(Machine):
     """The answers to a case of stage aggregate. Raises Impossible where a deviation has nothing to deviate in."""
 
     fields = "dense", "sparse", "duplicates", "order"
-    bounded = True
+    meeting, bounded = "", True
+    """How rows of one contribution that share an id meet; "": as the manifest says. Whether sums need a tolerance."""
 
     @classmethod
     def alternatives(cls, cases):
         ranks = max(case.ranks for case in cases)
-        return [*deliveries.deviations(ranks), *sums.deviations(ranks), *contributions.deviations(ranks),
-                *bags.deviations()]
+        return [*deliveries.deviations(ranks), *sums.deviations(ranks), *contributions.deviations(ranks)]
 
     @classmethod
     def fitted(cls, observed, machines):
@@ -65,16 +67,6 @@ class Aggregation(Machine):
         super().__init__(case, semantics, deviations)
         self.group = list(case.settings.get("group", range(case.ranks)))
         self.of_sums = tuple(d for d in deviations if d.rules or OF_SUMS & d.decisions.keys())
-
-    @property
-    def predicts(self) -> bool:
-        """Whether a decision may be taken otherwise."""
-        return bool(self.deviations)
-
-    @property
-    def meeting(self) -> str:
-        """How rows of one contribution that share an id meet."""
-        return self.semantics.duplicates
 
     def delivered(self, place: Place) -> Expected:
         """Return what a rank gets, or (rank None) what all owners have together. Local."""
@@ -138,14 +130,95 @@ class Aggregation(Machine):
         return list(self.case.steps[place.step][place.rank])
 
     def added(self, parts: list, place: Place) -> Expected:
-        """Return the sum of contributions, divided. Local. Raises Impossible where they do not fit each other."""
+        """Return the sum of contributions, divided. Local. Raises Impossible if they do not fit each other."""
         if not parts or len({(type(p), numbers_of(p).shape[1 if isinstance(p, Rows) else 0:]) for p in parts}) > 1:
             raise Impossible
         if any(isinstance(p, Rows) and len(p.ids) != len(p.rows) for p in parts):
             raise Impossible
 
         def decided(decision, right):
-            return self.decide(decision, self.meeting if decision == "duplicates" else right, place)
+            return self.decide(decision, self.meeting or right if decision == "duplicates" else right, place)
 
         return Aggregate(parts, self.semantics, place.variable.dtype, self.case.exact, len(self.group),
-                         decided if self.predicts else None, self.bounded).expected()
+                         decided if self.deviations or self.meeting else None, self.bounded).expected()
+
+
+class Aggregate:
+    """The aggregate of one variable. parts[r]: rank r's.  exact: their sums have no rounding errors.
+
+    members: how many are averaged over, None: as many as there are parts.  decide(decision, right): what is decided of
+    duplicates, divisor and combined, see above; None: as is right. What somebody decides is ``predicted``: its numbers
+    need not be exact, and may overflow.  bounded: whether a tolerance is asked for.
+    """
+
+    def __init__(self, parts: list[Part], semantics: Semantics, dtype: str, exact: bool, members: int | None = None,
+                 decide=None, bounded: bool = True):
+        self.parts, self.semantics, self.dtype, self.exact = parts, semantics, dtype, exact
+        self.sums, self.predicted, self.bounded = Sums(semantics, members or len(parts)), decide is not None, bounded
+        self.decide = decide or (lambda decision, right: right)
+
+    def expected(self) -> Expected:
+        """Return it. Local."""
+        return self._rows(self.parts) if isinstance(self.parts[0], Rows) else self._dense(self.parts)
+
+    def _dense(self, arrays) -> Expected:
+        divisor = self.decide("divisor", self.sums.size if self.semantics.dense == "average" else 1)
+        addends = np.stack([np.asarray(a, np.float64) for a in arrays])
+        how, plain = self.decide("combined", np.add), (self.predicted or self.exact) and np.isfinite(addends).all()
+        total = exact_sum(addends) if how is np.add and not plain else how.reduce(addends)
+        bits = None if self.dtype == "float16" else self.sums.mean  # what halves are added in is everyone's own choice
+        return self._expected(total, lambda: np.abs(addends).sum(axis=0), len(arrays), divisor, bits, arrays)
+
+    def _rows(self, parts) -> Expected:
+        how = self.decide("duplicates", self.semantics.duplicates)
+        if how == "last":  # the others do not even count
+            parts = [last_of(*p) for p in parts]
+        elif how == "first":
+            parts = [last_of(p.ids[::-1], p.rows[::-1]) for p in parts]
+        ids = np.concatenate([p.ids for p in parts]).astype(np.int64)
+        unique, at = np.unique(ids, return_inverse=True)
+        divisor = np.asarray(self.decide("divisor", self.sums.divisors(parts, unique)))
+        divisor = divisor[:, None] if divisor.ndim else divisor
+        each, combine = parts, self.decide("combined", np.add)
+        addends = len(at) if self.predicted else np.bincount(at, minlength=len(unique))[:, None]
+        if self.predicted and (how == "mean" or combine is not np.add):
+            each = [met(p, how == "mean") for p in parts]
+            at = np.searchsorted(unique, np.concatenate([p.ids for p in each]))
+        rows = np.concatenate([np.asarray(p.rows, np.float64) for p in each])
+        plain = self.predicted or self.exact and np.isfinite(rows).all()
+        total = _sums(rows, at, len(unique), plain, combine)
+        return self._expected(Rows(unique, total), lambda: _sums(np.abs(rows), at, len(unique), plain), addends,
+                              divisor, self.sums.merge, parts)
+
+    def _expected(self, total, sizes, addends, divisor, bits, parts) -> Expected:
+        """Return total / divisor. sizes(): sum of the addends' sizes.  bits(parts): the canonical value, None: none."""
+        with np.errstate(all="ignore"):
+            value = with_numbers(total, lambda x: x / divisor)
+            if self.predicted:
+                value = with_numbers(value, lambda x: np.where(np.isinf(x.astype(self.dtype)), x.astype(self.dtype), x))
+                if not self.bounded:
+                    return Expected(value, np.zeros(()), self.dtype)
+                tolerance = bound(addends + 4, sizes() / np.abs(divisor), self.dtype)
+            else:  # none where neither adding nor dividing rounds: exact inputs, and a divisor that is a power of two
+                free = self.exact & ((divisor & (divisor - 1)) == 0)
+                rounding = bound(addends + 2, sizes() / divisor, self.dtype)  # a reciprocal, its product, and our own
+                tolerance = np.where(free, 0.0, rounding)
+            tolerance = np.where(np.isfinite(numbers_of(value)), finite(tolerance), 0.0)
+            told = bits and self.semantics.order == "tree" and not self.predicted
+            return Expected(value, tolerance, self.dtype, bits(parts) if told else None)
+
+
+def met(part: Rows, mean: bool) -> Rows:
+    """Return a rank's rows, each id once: those that share it added, or averaged. Local."""
+    unique, place = np.unique(part.ids, return_inverse=True)
+    rows = _sums(part.rows.astype(np.float64), place, len(unique), True)
+    return Rows(unique, rows / np.bincount(place, minlength=len(unique))[:, None] if mean else rows)
+
+
+def _sums(rows, place, count, plain, combine=np.add):
+    """Return the rows of each place combined. plain: one after the other; else their sum, rounded once."""
+    if plain:
+        total = np.full((count, *rows.shape[1:]), -np.inf if combine is np.maximum else 0.0)
+        combine.at(total, place, rows)
+        return total
+    return np.array([exact_sum(rows[place == k]) for k in range(count)]).reshape(count, *rows.shape[1:])

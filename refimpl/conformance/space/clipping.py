@@ -6,9 +6,8 @@ from functools import reduce
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
-from refimpl.conformance.space.deviation import parametrised
+from refimpl.conformance.space.deviation import joined, parametrised
 from refimpl.conformance.space.manifest import if_task
-from refimpl.conformance.space.windows import joined
 from refimpl.plain.adding.sums import norm_of
 
 

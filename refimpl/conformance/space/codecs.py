@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from refimpl.conformance.bounds import Expected
 from refimpl.conformance.case import numbers_of, with_numbers
 from refimpl.conformance.cases.codecs import largest_of, named, task_of
-from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.deviation import SimulatedClass
 from refimpl.conformance.worlds import run_ranks
 from refimpl.plain.encoding.codecs import Integers

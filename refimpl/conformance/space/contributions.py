@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
-from refimpl.conformance.space.deviation import Deviation, Impossible, parametrised
-from refimpl.conformance.space.numbers import miscounts
+from refimpl.conformance.cases.bags import bags_of
+from refimpl.conformance.space.by_rule import miscounts
+from refimpl.conformance.space.deviation import Deviation, Impossible, concatenated, parametrised
+from refimpl.plain.adding.bags import Bags
 
 
 def of_numbers(change):
@@ -111,6 +113,19 @@ def _ids_of_rank(source, part, machine, place):
     return Rows(machine.given(replace(place, rank=source)).ids, part.rows)
 
 
+def _counts_of_first(part, machine, place):
+    """A rank's rows of all variables, one after the other, split as those of the first rank are."""
+    names, own, counts = machine.order(place), [], [0]
+    for name in names:
+        at = replace(place, variable=machine.case.variable(name))
+        own.append(machine.given(at))
+        counts.append(len(machine.given(replace(at, rank=machine.group[0]))[0]) if at.variable.sparse else 0)
+    if not all(isinstance(p, Rows) for p in own) or len({p.rows.shape[1] for p in own}) > 1:
+        raise Impossible
+    first, end = np.cumsum(counts)[names.index(place.variable.name):][:2]
+    return Rows(*(x[first:end] for x in concatenated(own)))
+
+
 def _names(machine, place, shift):
     """Return the variables' names, as the rank produced them if the shift is 2."""
     return machine.order(place) if abs(shift) == 2 else sorted(v.name for v in machine.case.variables)
@@ -185,6 +200,8 @@ SIMPLE = (
      _padded(lambda ids: 0)),
     ("padding-added", "row gradients are padded to the longest with their last row, and the padding is added",
      _padded(lambda ids: ids[-1])),
+    ("counts-of-rank-0", "rows of all variables are packed in one buffer, which is split by the row counts of rank 0",
+     _counts_of_first),
     ("column-lost", "the last column of rows is lost", _column(-1)),
     ("column-lost", "the first column of rows is lost", _column(0)),
     ("element-lost", "the last element of a dense gradient is lost",
@@ -215,11 +232,40 @@ USES = (
 """(code, words, change of the gradients of one variable's uses)."""
 
 
+def _all(bags, ids):
+    return np.full(len(ids), True)
+
+
+BAGS = (
+    ("padding-learned", "the padding index's row gets a gradient", {"kept": _all, "counted": Bags.kept}),
+    ("padding-counted", "the padding index is counted in a bag's mean", {"counted": _all}),
+    ("padding-ignored", "the padding index is taken for a row like any other", {"kept": _all}),
+    ("padding-zero", "row 0 is taken for the padding index, whatever that is",
+     {"kept": lambda bags, ids: ids != 0 if bags.padding is not None else _all(bags, ids)}),
+    ("bags-summed", "the gradient of a bag's mean is not divided by the number of its look-ups",
+     {"divisors": lambda bags, counts: np.ones_like(counts)}),
+    ("bags-averaged", "the gradient of a bag's sum is divided by the number of its look-ups",
+     {"divisors": lambda bags, counts: counts}),
+    ("divided-by-bags", "the gradient of a bag is divided by the number of bags, not of its look-ups",
+     {"divisors": lambda bags, counts: np.full_like(counts, len(counts))}),
+    ("offsets-as-ends", "offsets are taken for the ends of bags: a look-up gets the gradient of the next bag",
+     {"bag_of": lambda bags, at, offsets: np.minimum(Bags.bag_of(bags, at, offsets) + 1, len(offsets) - 1)}),
+)
+"""(code, words, methods in place of those of ``refimpl.plain.adding.bags``)."""
+
+
+@parametrised
+def _of_bags(methods, right, machine, place):
+    return type("Mistaken", (Bags,), methods)(**machine.case.settings["bags"]).rows(*bags_of(place.rank))
+
+
 def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
     found = [Deviation(code, words, {"contribution": change}) for code, words, change in SIMPLE]
     found += [Deviation("added-by-position", "row gradients are added position by position, under the ids of rank "
                         f"{r}: rows of different ids are mixed", {"contribution": _ids_of_rank(r)})
               for r in range(ranks)]
+    found += [Deviation(code, words, {"contribution": _of_bags(methods)}, lambda case: case.kind == "bags")
+              for code, words, methods in BAGS]
     return found + [Deviation(code, f"of a variable that is read at two places {words}",
                               {"uses": lambda parts, machine, place, how=how: how(parts)}) for code, words, how in USES]

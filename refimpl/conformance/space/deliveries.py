@@ -5,9 +5,8 @@ from typing import Callable
 
 import numpy as np
 
+from refimpl.conformance.bounds import Expected, bound, finite
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
-from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.bounds import bound, finite
 from refimpl.conformance.space.contributions import CHANGES, NARROW, of_arrays, of_numbers, of_rows
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place, parametrised
 from refimpl.plain.adding.rows import merge_occurrences
@@ -46,6 +45,18 @@ def _own(want, machine, place):
 def _at_step(step, want, machine, place):
     """What another step gave: step(now, how many there are) -> its number."""
     return machine.total(replace(place, step=step(place.step, machine.steps)))
+
+
+def _own_ids_last_rows(want, machine, place):
+    """Later calls write their rows over this one's, whose row numbers stay."""
+    if not isinstance(want.value, Rows):
+        raise Impossible
+    rows, tolerance = want.value.rows.copy(), np.array(np.broadcast_to(want.tolerance, want.value.rows.shape))
+    for step in range(place.step + 1, machine.steps):
+        later = machine.total(replace(place, step=step))
+        rows[:len(later.value.ids)] = later.value.rows[:len(rows)]
+        tolerance[:len(later.value.ids)] = np.broadcast_to(later.tolerance, later.value.rows.shape)[:len(rows)]
+    return replace(want, value=Rows(want.value.ids, rows), tolerance=tolerance)
 
 
 def _accumulated(want, machine, place):
@@ -101,6 +112,8 @@ SIMPLE = (
     ("buffer-reused", "a rank gets the step before's result", _at_step(lambda s, n: max(0, s - 1))),
     ("view-of-buffer", "a result is a view of a buffer that the next call reuses: each shows what the last call left",
      _at_step(lambda s, n: n - 1)),
+    ("view-of-buffer", "a result's rows are a view of a buffer that the next call reuses: under the row numbers of one "
+     "call stand rows of later ones", _own_ids_last_rows),
     ("not-cleared", "results add up from step to step: a buffer is not cleared", _accumulated),
     *((code, words.format("the result"), _changed(change)) for code, words, change in CHANGES),
     ("zeroed", "the result is 0", _changed(of_numbers(lambda a: a * 0))),
@@ -121,4 +134,4 @@ def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
     alone = [Deviation("one-rank-alone", f"every rank gets rank {r}'s gradient alone: it is handed on, not aggregated",
                        {"delivered": _of_rank_alone(r)}) for r in range(ranks if ranks > 1 else 0)]
-    return alone + [Deviation(code, words, {"delivered": change}) for code, words, change in SIMPLE]
+    return [*(Deviation(code, words, {"delivered": change}) for code, words, change in SIMPLE), *alone]

@@ -11,6 +11,7 @@ import numpy as np
 
 from refimpl.conformance.case import Case, CaseVariable, Rows, numbers_of
 from refimpl.conformance.words import ordinal, ranks_in_words
+from refimpl.plain.adding.rows import merge_occurrences
 
 
 def anywhere(case: Case) -> bool:
@@ -34,6 +35,11 @@ def concatenated(parts):
     if isinstance(parts[0], Rows):
         return Rows(np.concatenate([p.ids for p in parts]), np.concatenate([p.rows for p in parts]))
     return sum(parts[1:], parts[0])
+
+
+def joined(parts):
+    """Return the sum of gradients of one variable. Local."""
+    return merge_occurrences(concatenated(parts))
 
 
 @dataclass(frozen=True)

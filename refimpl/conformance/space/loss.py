@@ -6,10 +6,9 @@ root      whose array a rank gets of a broadcast
 
 import numpy as np
 
-from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.bounds import bound, exact_sum
+from refimpl.conformance.bounds import Expected, bound, exact_sum
+from refimpl.conformance.space.by_rule import wrong_numbers
 from refimpl.conformance.space.deviation import Deviation, Machine, Place, parametrised
-from refimpl.conformance.space.numbers import wrong_numbers
 from refimpl.plain.adding.sums import Sums
 
 GIVEN = {"loss": "losses", "gradient": "gradients"}

@@ -27,7 +27,7 @@ DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},
 CONCERNS = {"clip_norm": has("clip"), "clip_point": has("clip"), "window": has("window"), "partial": has("window"),
             **{name: lambda case, name=name: case.settings.get("task", {}).get("optimizer") == name
                for name in ("adam", "adagrad")},
-            **dict.fromkeys(("sparse", "duplicates", "untouched"), lambda case: any(v.sparse for v in case.variables))}
+            **dict.fromkeys(("sparse", "duplicates", "untouched"), lambda case: bool(case.shapes))}
 """Field -> whether it matters in a case at all; one that is not here always does."""
 
 

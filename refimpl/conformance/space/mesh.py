@@ -6,8 +6,8 @@ of: groups or members, of which there must be several; both.
 
 import numpy as np
 
+from refimpl.conformance.bounds import Expected
 from refimpl.conformance.cases.mesh import layers_of, named, task_of, weights_of
-from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space.deviation import SimulatedClass
 from refimpl.conformance.worlds import LeftAlone, run_ranks
 from refimpl.plain.model_parallel.mesh import Mesh

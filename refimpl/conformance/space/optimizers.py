@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 
+from refimpl.conformance.space.by_rule import wrong_lines
 from refimpl.conformance.space.deviation import Deviation, Impossible
-from refimpl.conformance.space.lines import wrong_lines
 from refimpl.plain.updating.optimizers import OPTIMIZERS, SGD
 from refimpl.plain.updating.optimizers_elsewhere import EVERY
 

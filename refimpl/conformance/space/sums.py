@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
-from refimpl.conformance.space.deviation import Deviation, Impossible, Place, parametrised
-from refimpl.conformance.space.numbers import miscounts, wrong_numbers
+from refimpl.conformance.space.by_rule import miscounts, wrong_numbers
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place, code_of, parametrised, words_of
 
 
 @parametrised
@@ -47,6 +47,17 @@ MEMBERS = (
 
 DUPLICATES = (("first", "of rows that share an id on a rank, the first one counts"),
               ("mean", "rows that share an id on a rank are averaged, not added"))
+
+
+class LastRankCounts:
+    """Of a row that several ranks push, only the last rank's gradient counts: it overwrites those of the others."""
+
+    reduce = np.add.reduce  # arrays are added
+
+    @staticmethod
+    def at(total, places, rows):
+        """Write the rows of each rank to their places, one rank after the other."""
+        total[places] = rows
 
 
 def _times(factor):
@@ -122,39 +133,32 @@ def _group_means(size, parts, machine, place):
             for p, s in zip(parts, sizes)]
 
 
-def _offsets(names, machine, place, gap) -> dict[str, int]:
-    """Return {name: where a variable begins in a fused buffer}: at a multiple of ``gap`` elements."""
-    found, end = {}, 0
-    for name in names:
-        found[name], end = end, end + -(-machine.given(replace(place, variable=machine.case.variable(
-            name))).size // gap) * gap
-    return found
-
-
 @parametrised
 def _packed(pack, unpack, parts, machine, place):
-    """Dense gradients are packed into a buffer one way and unpacked another. pack, unpack: (by name, gap)."""
+    """Dense gradients are packed into a buffer one way and unpacked another. pack, unpack: (by name, gap).
+
+    Each begins at a multiple of ``gap`` elements. 0: of 1; what a rank has no gradient of is left out.
+    """
     if place.rank is None or any(v.sparse for v in machine.case.variables) or len(machine.case.variables) < 2:
         raise Impossible
 
-    def offsets(rank, by_name, gap):
-        names = machine.order(replace(place, rank=rank))
-        return _offsets(sorted(names) if by_name else names, machine, place, gap)
+    def layout(rank, by_name, gap):
+        names, found, end = machine.order(replace(place, rank=rank)), {}, 0
+        for name in sorted(names) if by_name else names:
+            if gap or machine.case.steps[place.step][rank][name] is not None:
+                own = machine.given(replace(place, rank=rank, variable=machine.case.variable(name))).ravel()
+                found[name], end = (end, own), end + -(-own.size // max(1, gap)) * max(1, gap)
+        return found
 
-    first, own = offsets(place.rank, *unpack)[place.variable.name], parts[0]
-    if all(offsets(r, *pack)[place.variable.name] == first for r in machine.group):
-        return parts
-    return [_fused(machine, replace(place, rank=r), offsets(r, *pack), first + own.size)[first:].reshape(own.shape)
-            for r in machine.group]
-
-
-def _fused(machine, place, offsets, size):
-    """Return the first elements of a rank's fused buffer; what is in no gradient is 0."""
-    buffer = np.zeros(size)
-    for name, first in offsets.items():
-        own = machine.given(replace(place, variable=machine.case.variable(name))).ravel()[:max(0, size - first)]
-        buffer[first:first + own.size] = own
-    return buffer
+    name, shape, result = place.variable.name, parts[0].shape, []
+    if (first := layout(place.rank, *unpack).get(name, (None,))[0]) is None:
+        return [np.zeros(shape) for _ in parts]
+    for rank in machine.group:
+        buffer = np.zeros(first + parts[0].size)  # what lies behind is not read
+        for at, own in layout(rank, *pack).values():
+            buffer[at:at + own.size] = own[:max(0, buffer.size - at)]
+        result.append(buffer[first:].reshape(shape))
+    return result
 
 
 def deviations(ranks: int) -> list[Deviation]:
@@ -165,7 +169,9 @@ def deviations(ranks: int) -> list[Deviation]:
         "times-n", "by-n", "missing", "squared", "halved"))  # see DIVISORS
     found += [Deviation(code, words, {"members": change}) for code, words, change in MEMBERS]
     found.append(Deviation("combined=maximum", "contributions are not added: the largest is taken",
-                           {"combined": lambda right, m, p: "maximum"}))
+                           {"combined": lambda right, m, p: np.maximum}))
+    found.append(Deviation(code_of(LastRankCounts), words_of(LastRankCounts), {
+        "combined": lambda right, m, p: LastRankCounts}, lambda case: bool(case.shapes)))
     found += [Deviation(f"duplicates={how}", words, {"duplicates": lambda right, m, p, how=how: how})
               for how, words in DUPLICATES]
     if ranks == 1:
@@ -174,7 +180,7 @@ def deviations(ranks: int) -> list[Deviation]:
               for words, there, change in miscounts("rank", ranks)]
     found += [Deviation("one-rank-alone", f"every rank gets rank {r}'s gradient alone, divided by N: it is handed on, "
                         "not aggregated", {"members": _with((r,), lambda ranks, r=r: [r])}) for r in range(ranks)]
-    found += [Deviation(code, words, {"parts": change}) for code, words, change in PARTS]
+    found += [Deviation(code, words, {"parts": change}, *concerns) for code, words, change, *concerns in PARTS]
     return found + [Deviation("mean-of-group-means", f"ranks are averaged in groups of {size}, then the groups, though "
                               "the last has fewer", {"parts": _group_means(size)}) for size in (2, 3) if ranks % size]
 
@@ -193,5 +199,8 @@ PARTS = (
     *(("offsets-differ", f"gradients are {packed} with gaps up to a multiple of 4 elements, and {unpacked} without",
        _packed((True, gap), (True, 5 - gap))) for packed, unpacked, gap in (("packed", "unpacked", 4),
                                                                              ("unpacked", "packed", 1))),
+    *(("absent-left-out", "a rank packs no place for a variable of which it has no gradient: those behind it move up"
+       + more, _packed((False, 0), (False, gap)), lambda case: "absent" in case.needs)
+      for more, gap in (("", 1), (", on this rank both when it packs and when it unpacks", 0))),
 )
-"""(code, words, change of the contributions that meet)."""
+"""(code, words, change of the contributions that meet, perhaps the cases that it concerns)."""

@@ -15,21 +15,20 @@ before        a rank's values before an update;  restored variable: one variable
 visible       a variable's value, as the rank reads it after an update
 """
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from refimpl.conformance.bounds import Expected, finite, of_updates
 from refimpl.conformance.case import Case, Task, double, with_numbers
 from refimpl.conformance.cases.training import start_of
-from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.bounds import finite, of_updates
 from refimpl.conformance.space import optimizers, updates
 from refimpl.conformance.space.aggregation import Aggregation, factor_of, round_to
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
 from refimpl.plain.adding.rows import merge_occurrences
 from refimpl.plain.adding.sums import norm_of
 from refimpl.plain.updating.updates import Updates
-
 
 
 @dataclass
@@ -74,13 +73,13 @@ class TrainingAnswers(Aggregation):
         return (self.after(place.step - 1)[0] if place.step else self.start(0))[place.variable.name]
 
     def __init__(self, case: Case, semantics, deviations=()):
-        self.task = task_of(case)
+        self.task = Task(case.variables, {}, steps=[], **case.settings["task"])
         super().__init__(case, semantics, deviations)
         self.plain = Updates(self.semantics, len(self.group))
         self.windows = self.plain.windows(self.task, range(len(case.steps)))
         self._ranks, self._kept, self._sums, self.clipping, self.norm = {}, {}, {}, {}, 0.0
 
-    meeting, predicts, bounded, remembers = "add", True, False, True
+    meeting, bounded, remembers = "add", False, True
     """Rows that share an id have met, micro-step by micro-step; those of a window are added."""
 
     @property
@@ -125,6 +124,25 @@ class TrainingAnswers(Aggregation):
         return RankState(values, {n: np.abs(a) for n, a in values.items()}, self.plain.first_state(self.task, values))
 
     def _update(self, replica, place):
+        if place.shared is not None or all(d.scope.shared is None for d in self.deviations):
+            self._update_alike(replica, place)
+            return
+        each = {shared: deepcopy(replica) for shared in (True, False)}
+        for shared, one in each.items():  # rows that several ranks push, and the others, each as it is decided for them
+            self._update_alike(one, replace(place, shared=shared))
+        self._update_alike(replica, place)
+        for v in (v for v in self.case.variables if v.sparse):
+            ids, ranks = self.pushed(replace(place, variable=v))
+            several = np.isin(np.arange(v.shape[0]), ids[ranks > 1])[:, None]
+
+            def chosen(part):
+                return np.where(several, *(part(one) for one in each.values()))
+
+            replica.values[v.name] = chosen(lambda one: one.values[v.name])
+            replica.travel[v.name] = chosen(lambda one: one.travel[v.name])
+            replica.state[v.name] = {s: chosen(lambda one: one.state[v.name][s]) for s in replica.state[v.name]}
+
+    def _update_alike(self, replica, place):
         todo = self.decide("updates", [self.clipped(place.step, place.rank)], place)
         for v in self.case.variables if place.step == self.task.resume_after else ():
             kept = replica.values[v.name], replica.state[v.name]
@@ -137,7 +155,7 @@ class TrainingAnswers(Aggregation):
 
     def _apply(self, replica, gradients, place):
         for name, gradient in gradients.items():
-            at = Place(place.step, place.rank, self.case.variable(name))
+            at = replace(place, variable=self.case.variable(name))
             before = replica.values[name]
             replica.values[name] = after = before.copy()
             places, g = self.plain.placed(self.task, gradient, before)
@@ -230,9 +248,3 @@ class TrainingAnswers(Aggregation):
         """Return name -> the sum of arrays, or all occurrences of rows, each divided as the manifest says. Local."""
         return {v.name: self.plain.apart([self.contribution(Place(step, r, v)) for r in self.group])
                 for v in self.case.variables}
-
-
-def task_of(case: Case) -> Task:
-    """Return a case's task, without values and gradients. Local."""
-    return Task(case.variables, {}, steps=[], **case.settings["task"])
-

@@ -9,10 +9,9 @@ from itertools import combinations, permutations
 
 import numpy as np
 
+from refimpl.conformance.bounds import Expected, finite
 from refimpl.conformance.case import Case, CaseVariable, double, numbers_of, with_numbers
 from refimpl.conformance.observe import Evidence
-from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.bounds import finite
 from refimpl.conformance.space import contributions
 from refimpl.conformance.space.aggregation import Aggregation
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place

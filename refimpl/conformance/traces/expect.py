@@ -12,8 +12,9 @@ parameters    expected before it; see ``updates``.
 
 import numpy as np
 
+from refimpl.conformance.bounds import Expected
 from refimpl.conformance.case import double, numbers_of, with_numbers
-from refimpl.conformance.rules.aggregate import Aggregate, Expected
+from refimpl.conformance.space.aggregation import Aggregate
 from refimpl.conformance.traces.format import JOINS
 from refimpl.conformance.traces.sources import Sources, merged
 from refimpl.conformance.traces.updates import expected_update

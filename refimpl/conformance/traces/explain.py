@@ -55,6 +55,6 @@ def _of_most_steps(fit: Explanation, case) -> Explanation:
 def in_microbatches(found: Diagnosis) -> Diagnosis:
     """Return a diagnosis of a trace: what stands for a rank is a microbatch, and there is no adapter to call. Local."""
     def named(text):
-        return re.sub(r"\brank(?=s? \d)", "microbatch", text).replace("microbatchs", "microbatches")
+        return re.sub(r"\brank(?=s? (\d|push))", "microbatch", text).replace("microbatchs", "microbatches")
 
     return replace(found, words=named(found.words), evidence=named(found.evidence), shown_by=())

@@ -7,9 +7,8 @@ gamma_n / 2 (Higham 2002, section 4.2).
 
 import numpy as np
 
+from refimpl.conformance.bounds import Expected, gamma
 from refimpl.conformance.case import numbers_of, with_numbers
-from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.bounds import gamma
 from refimpl.plain.updating.updates import Updates
 
 OPERATIONS = 16

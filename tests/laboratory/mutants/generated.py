@@ -27,7 +27,7 @@ from refimpl.conformance.diagnose.search import tried
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.runner import answers_of, run_local
 from refimpl.conformance.semantics import CHOICES, Semantics
-from refimpl.conformance.space.lines import OTHER
+from refimpl.conformance.space.by_rule import OTHER
 
 ROOT = Path(__file__).parents[3] / "refimpl"
 FILES = {"sgd": "plain/updating/sgd.py", "optimizers": "plain/updating/optimizers.py",

@@ -1,12 +1,33 @@
-"""How far from exact a sum may be, and the distance in units of the last place.
+"""What is expected of a number: how far from exact it may be, and the distance in units of the last place.
 
 |computed - exact| <= gamma_h * sum |x|,   gamma_h = h u / (1 - h u),   u = half an ULP of 1
 for additions in any order in which each number passes through at most h of them (Higham 2002, section 4.2).
 """
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of one variable, and how it is compared.
+
+    value: array, or Rows with rising ids; float64, the true value rounded once.  tolerance: largest distance, per
+    element.  canonical: the value in the variable's dtype whose very bits are expected, None: none are.
+    """
+
+    value: Any
+    tolerance: np.ndarray
+    dtype: str
+    canonical: Any = None
+
+    @property
+    def comparison(self) -> str:
+        """"bits", "exact" (tolerance zero) or "bound"."""
+        return "bits" if self.canonical is not None else "bound" if np.any(self.tolerance) else "exact"
 
 
 def gamma(h, dtype) -> np.ndarray:
