@@ -22,6 +22,7 @@ os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
 os.environ |= {"JAX_COMPILATION_CACHE_DIR": str(Path(__file__).parents[1] / "build" / "jax"),
                "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 
+import functools  # noqa: E402
 import gc  # noqa: E402
 import importlib  # noqa: E402
 import json  # noqa: E402
@@ -35,6 +36,7 @@ import pytest  # noqa: E402
 
 SECONDS_PER_MPI_TEST = 120
 SECONDS_TO_FAIL_TOGETHER = 2.0
+SECONDS_BETWEEN_POLLS = 1e-4
 SECONDS_TO_PRINT = 1.0  # for every rank to say what it has to, and the launcher to pass it on, before the job ends
 FEW_RANKS = 4  # with more, only tests that need more are run: the others have been
 ASKS_FOR_MANY = re.compile(r"min_size=(?![1-4]\b)")  # more than FEW_RANKS, or a name
@@ -155,14 +157,54 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-@pytest.fixture
-def comm():
-    """All ranks of this job (one, without mpirun), on a communicator of this test's own."""
+@functools.cache
+def patient():
+    """Return a kind of communicator whose ranks sleep until all of the job have come to a collective call.
+
+    In MPI's own they poll, and where ranks outnumber cores those that work wait for the polls. They meet elsewhere: on
+    the communicator itself a test may have left a collective call that not every rank has begun.
+    """
     from mpi4py import MPI
 
-    world = MPI.COMM_WORLD.Dup()
-    yield world
-    world.Free()
+    place = MPI.COMM_WORLD.Dup()
+
+    def after_a_meeting(name):
+        def call(self, *given, **options):
+            request = place.Ibarrier() if self.size == place.size else MPI.REQUEST_NULL
+            while not request.Test():
+                time.sleep(SECONDS_BETWEEN_POLLS)
+            return getattr(MPI.Intracomm, name)(self, *given, **options)
+
+        return call
+
+    names = "Dup", "Split", "Barrier", "barrier", "bcast", "gather", "allgather", "allreduce", "alltoall"
+    return type("Patient", (MPI.Intracomm,), {name: after_a_meeting(name) for name in names})
+
+
+@pytest.fixture(scope="session")
+def world():
+    """All ranks of this job (one, without mpirun), for what several tests share."""
+    from mpi4py import MPI
+
+    return patient()(MPI.COMM_WORLD)
+
+
+@pytest.fixture(scope="session")
+def shared(world):
+    """shared(keys, compute) -> {key: compute(key)}. Collective: each rank of the job computes some of them."""
+    def found(keys, compute):
+        mine = {key: compute(key) for key in list(keys)[world.rank::world.size]}
+        return {key: value for part in world.allgather(mine) for key, value in part.items()}
+
+    return found
+
+
+@pytest.fixture
+def comm(world):
+    """All ranks, on a communicator of this test's own."""
+    own = world.Dup()
+    yield own
+    own.Free()
 
 
 @pytest.fixture(scope="session")
@@ -195,7 +237,7 @@ class Job:
     """The pytest plugin that makes the ranks of an MPI job fail, and end, together."""
 
     def __init__(self, MPI, config):
-        self.world = MPI.COMM_WORLD
+        self.world = patient()(MPI.COMM_WORLD)
         self.failing = self.world.Dup()  # a stray message of a failed test cannot reach it
         self.rank, self.size = self.world.rank, self.world.size
         self.timer = None

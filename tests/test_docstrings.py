@@ -5,6 +5,7 @@ has a method of its name; a function of a kernel's version, to the ``definition`
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,12 @@ def documented(root: Path) -> dict[str, tuple[set, set]]:
                     found[node.name][1].update(methods)
                     found[""][1].update(methods if "Protocol" in bases else ())
     return found
+
+
+@cache
+def ours():
+    """Return what is documented in this project, which is read once."""
+    return documented(ROOT)
 
 
 def inherited(classes, name, method) -> bool:
@@ -65,7 +72,7 @@ def silent(path: Path, classes) -> list[str]:
 
 @pytest.mark.parametrize("package", ("refimpl", "models", "kernels"))
 def test_every_public_definition_says_what_it_is(package):
-    classes, lines = documented(ROOT), []
+    classes, lines = ours(), []
     for path in sorted((ROOT / package).rglob("*.py")):
         if str(path.relative_to(ROOT)) not in ELSEWHERE:
             lines += [line.removeprefix(f"{ROOT}/") for line in silent(path, classes)]

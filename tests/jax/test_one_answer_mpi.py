@@ -43,23 +43,22 @@ def answer(name, comm, steps=4, **changes):
     return result.loss, result.evaluation, result.parameters_sha256, result.state_sha256
 
 
-@cache
-def one_rank(name):
-    """Return the answer of one rank, which rank 0 computes."""
-    world = MPI.COMM_WORLD
-    return world.bcast(answer(name, MPI.COMM_SELF) if world.rank == 0 else None)
+@pytest.fixture(scope="module")
+def one_rank(world):
+    """Return function(name) -> the answer of one rank. Collective: rank 0 computes it."""
+    return cache(lambda name: world.bcast(answer(name, MPI.COMM_SELF) if world.rank == 0 else None))
 
 
 @pytest.mark.ranks(3)
 @pytest.mark.thorough("nnx")
 @pytest.mark.parametrize("name", [*CASES, *INSTALLED])
-def test_several_ranks_give_the_answer_of_one(comm, name):
+def test_several_ranks_give_the_answer_of_one(comm, one_rank, name):
     assert answer(name, comm, **SETTINGS.get(name, SETTINGS["text"])) == one_rank(name)
 
 
 @pytest.mark.thorough("rated")
 @pytest.mark.parametrize("name", CASES)
-def test_a_resumed_run_ends_as_one_that_was_not_interrupted(comm, name, tmp_path):
+def test_a_resumed_run_ends_as_one_that_was_not_interrupted(comm, one_rank, name, tmp_path):
     folder = comm.bcast(str(tmp_path))
     train(ready(name), training_data(name), options=options_of(name, 3), comm=comm, output=folder)
     result = train(ready(name), training_data(name), options=options_of(name, 4, architecture="ps"), comm=comm,

@@ -36,9 +36,9 @@ def answer(rows, comm, model, data, steps=5, **settings):
 
 
 @pytest.fixture(scope="module")
-def one_rank():
+def one_rank(shared):
     """rows -> the answer of one rank."""
-    return {rows: answer(rows, MPI.COMM_SELF, model_of("rated"), data_of()) for rows in ROWS}
+    return shared(ROWS, lambda rows: answer(rows, MPI.COMM_SELF, model_of("rated"), data_of()))
 
 
 @pytest.mark.parametrize("rows, way", WAYS)

@@ -57,6 +57,7 @@ def test_layerwise(comm, shown):
         assert train(*build(recipe, 0)[:2], options=Options(**chosen), comm=comm).parameters_sha256 == digest
 
 
+@pytest.mark.ranks(1, 3)
 def test_checkpoint(comm, shown, monkeypatch):
     """Resumed on other ranks the hash is that of a training without a break; with parts in other places it is another."""
     recipe, chosen = recipe_of("lm", {"data": "synthetic", "preset": "tiny", "steps": 4, "rate_steps": 4})
@@ -67,6 +68,7 @@ def test_checkpoint(comm, shown, monkeypatch):
         assert {line.split()[-1] for line in shown("training.checkpoint")} > {whole}
 
 
+@pytest.mark.ranks(1, 3)
 def test_agreement(comm, capfd):
     """One rank's error is everyone's; who comes too late is named by those who waited."""
     import_module("refimpl.plain.training.agreement").main(comm.Dup())

@@ -54,11 +54,9 @@ def answer(name, comm, steps=4, **changes):
 
 
 @pytest.fixture(scope="module")
-def one_rank():
-    """name -> the answer of one rank; each rank of the job computes some of them."""
-    world = MPI.COMM_WORLD
-    mine = {name: answer(name, MPI.COMM_SELF) for name in list(CASES)[world.rank::world.size]}
-    return {name: found for part in world.allgather(mine) for name, found in part.items()}
+def one_rank(shared):
+    """name -> the answer of one rank."""
+    return shared(CASES, lambda name: answer(name, MPI.COMM_SELF))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -46,9 +46,9 @@ def answer(kind, comm, steps=5, **settings):
 
 
 @pytest.fixture(scope="module")
-def one_rank():
+def one_rank(shared):
     """kind -> the answer of one rank."""
-    return {kind: answer(kind, MPI.COMM_SELF, **ENCODED if kind == "encoded" else {}) for kind in TABLES}
+    return shared(TABLES, lambda kind: answer(kind, MPI.COMM_SELF, **ENCODED if kind == "encoded" else {}))
 
 
 @pytest.mark.parametrize("kind, way", WAYS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from mpi4py import MPI
-from toys import WORKS, make_options, whole_state
+from toys import WORKS, answer, make_options, plain_answer, whole_state
 
 import models.cnn.batch_norm
 from kernels import to_numpy
@@ -179,3 +179,9 @@ def test_another_epsilon_of_batch_normalisation_is_seen(monkeypatch):
     trainer.train_step()
     with pytest.raises(OutsideError):
         within(state, case.arrays(trainer))
+
+
+def test_moments_below_the_least_normal_number_are_kept(cupy):
+    """Small gradients have such squares. CuPy's own kernels would replace them by zero; NumPy does not."""
+    expected = plain_answer(MPI.COMM_SELF, "nmt", "lamb", {"device": "cuda"})
+    assert answer("nmt", "lamb", MPI.COMM_SELF, device="cuda") == expected

@@ -18,9 +18,9 @@ WORKS = [("toy", "adam", 8), ("toy", "adam", 7), ("toy", "momentum", 3), ("lm", 
 
 
 @pytest.fixture(scope="module")
-def one_rank():
+def one_rank(shared):
     """(work, optimizer, microbatches) -> the answer of one rank."""
-    return {key: answer(key[0], key[1], MPI.COMM_SELF, microbatches=key[2]) for key in WORKS}
+    return shared(WORKS, lambda key: answer(key[0], key[1], MPI.COMM_SELF, microbatches=key[2]))
 
 
 def wrong_runs(comm, one_rank, works, machines):

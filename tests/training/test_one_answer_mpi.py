@@ -34,11 +34,9 @@ pytestmark = pytest.mark.mpi
 
 
 @pytest.fixture(scope="module")
-def plain():
-    """Case -> the plain answer of one rank; each rank of the job computes some of them."""
-    world = MPI.COMM_WORLD
-    mine = {case: plain_answer(MPI.COMM_SELF, *CASES[case]) for case in list(CASES)[world.rank::world.size]}
-    return {case: found for part in world.allgather(mine) for case, found in part.items()}
+def plain(shared):
+    """Case -> the plain answer of one rank."""
+    return shared(CASES, lambda case: plain_answer(MPI.COMM_SELF, *CASES[case]))
 
 
 def some_cases(cases, ranks, ways, way):
