@@ -17,7 +17,8 @@ HEAD = FIRST // 8  # numbers in a first message, lengths and row numbers
 
 
 def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming: dict[int, list[str]],
-                         phase: str, rows: dict[int, list] | None = None, room=None) -> tuple[dict, dict]:
+                         phase: str, rows: dict[int, list] | None = None, room=None, meanwhile=lambda: None
+                         ) -> tuple[dict, dict]:
     """Send each peer its lists; return each peer's lists for this rank, and rows. Collective over these ranks.
 
     outgoing[peer]: (variable, (k,) int64) of each list.  incoming[peer]: the variable of each list from this peer.
@@ -40,11 +41,14 @@ def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming
         elif size > 8 * ends[peer]:
             numbers = np.concatenate(parts)
             leaving[peer], rest = [numbers[:ends[peer]]], [*rest, (peer, numbers[ends[peer]:])]
-    comm.post(list(leaving.items()), [(peer, head.view(np.uint8)) for peer, head in heads.items()], what).wait()
+    first = comm.post(list(leaving.items()), [(peer, head.view(np.uint8)) for peer, head in heads.items()], what)
+    rest = comm.post(rest, [], what)  # to be waited for by itself: it may leave only when its peer asks for it
+    meanwhile()
+    first.wait()
     came = {peer: _whole(head, expected[peer]) for peer, head in heads.items()}
     more = [(peer, came[peer][len(head):]) for peer, head in heads.items() if len(came[peer]) > len(head)]
-    if rest or more:
-        comm.post(rest, more, what).wait()
+    comm.post([], more, what).wait()
+    rest.wait()
     result = {peer: [] for peer in incoming}
     for peer, n in expected.items():
         result[peer] = np.split(came[peer][n:], np.cumsum(came[peer][:n])[:-1])

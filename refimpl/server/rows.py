@@ -75,15 +75,11 @@ class RowServer:
         parts: name -> [(node, RowGradient)], encoded, for each node that this rank pushes; ids are the variable's rows.
         """
         sent = {name: [self._routed(name, gradient) for _, gradient in nodes] for name, nodes in parts.items()}
-        left, coming = self._announce(sent, phase)
+        left, gone, coming = self._announce(sent, phase)
 
         def begin(number):
-            sends, receives, nodes = [], [], {}
+            sends, receives, nodes = [] if gone and number == 0 else self._leaving(sent, left, number), [], {}
             for name in parts:
-                for route, gradients, pieces in sent[name]:
-                    for owner in left:
-                        some = _part(route, gradients, _of(pieces[owner], number))
-                        sends.append((owner, some, {name: some.size}))
                 nodes[name] = [(node, RowGradient(route.numbers[own], route.sort(gradients, own)))
                                for (node, _), (route, gradients, pieces) in zip(parts[name], sent[name])
                                for own in [_of(pieces[self.comm.rank], number)]]
@@ -93,11 +89,12 @@ class RowServer:
                     if there is None:
                         receives.append((client, some, {name: some.size}))
                     nodes[name].append((node, RowGradient(numbers[here], some)))
-            return nodes, self.comm.start(sends, receives, phase, "rows") if sends or receives else None
+            return nodes, [self.comm.start(sends, receives, phase, "rows")] if sends or receives else []
 
         for number, (nodes, pending) in enumerate(ahead(map(begin, self._rounds(parts)))):
-            if pending is not None:
-                pending.wait()
+            for messages in [*pending, *gone]:
+                messages.wait()
+            gone.clear()
             for name in parts:
                 if number < len(self.edges[name][self.comm.rank]) - 1:
                     total = fold(nodes[name], self.codec.merge_rows)
@@ -108,19 +105,33 @@ class RowServer:
         route = self.partitionings[name].route(gradient.ids)
         return route, gradient.rows, self._cut_by_owner(name, route)
 
+    def _leaving(self, sent, owners, number):
+        """Return the messages of rows that leave for some owners in a round: (owner, rows, {variable: elements})."""
+        return [(owner, some, {name: some.size}) for name, nodes in sent.items() for route, gradients, pieces in nodes
+                for owner in owners for some in [_part(route, gradients, _of(pieces[owner], number))]]
+
     def _announce(self, sent, phase):
-        """Send row numbers; return the owners that do not have the rows yet, and what will arrive (``_coming``)."""
+        """Send row numbers, and rows from the host behind them, before it is known what comes.
+
+        Return the owners that get rows in rounds, the messages of round 0 if they are on their way, and ``_coming``.
+        """
         leaving = {owner: [(name, *each) for name in sent if self._owns(owner, name) for each in sent[name]]
                    for owner in self.owners}
         room = self.room_of(sent)
         rows = {owner: [] if room is None else [
             _part(route, rows, slice(*route.bounds[owner:owner + 2])) for _, route, rows, _ in some]
             for owner, some in leaving.items()}
+        left, gone = rows.keys(), []
+
+        def follow():
+            if room is not None:
+                gone.append(self.comm.start(self._leaving(sent, left, 0), [], phase, "rows"))
+
         announced, came = exchange_row_numbers(
             self.comm, {o: [(name, route.of(o)) for name, route, _, _ in some] for o, some in leaving.items()},
             {client: [name for name in sent if name in self.mine for _ in self.nodes[client]]
-             for client in self.clients}, phase, rows, room)
-        return list(rows), self._coming(list(sent), announced, came)
+             for client in self.clients}, phase, rows, room, follow)
+        return left, gone, self._coming(list(sent), announced, came)
 
     def _coming(self, names, announced, came) -> dict:
         """Return name -> (client, node, row numbers, slices by round, rows) of each row gradient that will arrive.

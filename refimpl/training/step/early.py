@@ -26,6 +26,13 @@ class EarlyStep(LeavingStep):
             exchange.advance()
         self.moving = False
 
+    def sums(self):
+        """Yield what each exchange sums, so that the norm of rows is computed while dense sums are on their way."""
+        for exchange in self.parameters.exchanges:
+            with self.timeline.phase(exchange.phase):
+                pieces = self._push(exchange)
+            yield pieces
+
     def _push(self, exchange):
         """While this rank waits for an exchange, let the others make progress."""
         waiter = self.parameters.comm.waiter
