@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from refimpl.server.partition import Partitioning
+from refimpl.server.rows import _of
 
 
 @pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
@@ -56,3 +57,7 @@ def test_unequal_owners_and_refusals():
         Partitioning.round_robin(10, 0, 2)
     with pytest.raises(ValueError, match="3,000,000,000 partitions: give at most 65,536"):
         Partitioning.round_robin(10, 3 * 10**9, 2)
+
+
+def test_an_owner_with_fewer_rounds_has_empty_pieces_in_the_others():
+    assert [_of([slice(0, 2)], number) for number in range(3)] == [slice(0, 2), slice(0, 0), slice(0, 0)]

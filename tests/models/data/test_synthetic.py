@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from models.data import DataError, load
+from models.data.pairs.synthetic import LENGTH
+from models.data.pairs.words import END, PADDING
 from models.data.text.synthetic import load_synthetic, octave_sizes
 
 CHILD = 3 / 4  # the probability of a child
@@ -88,3 +90,10 @@ def test_default_is_ten_thousand_words():
 def test_names_are_refused(name, complaint):
     with pytest.raises(DataError, match=complaint):
         load(name)
+
+
+def test_pairs_have_all_lengths_and_an_end():
+    for sources, targets in (pairs := load("synthetic-pairs:50")).train, pairs.heldout:
+        words, translated = (np.count_nonzero(side != PADDING, axis=1) for side in (sources, targets))
+        assert set(words) == set(range(1, LENGTH + 1)) == {length - 1 for length in translated}
+        assert (targets[np.arange(len(targets)), translated - 1] == END).all()
