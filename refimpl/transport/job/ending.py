@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 
 from refimpl.transport.errors import Aborted, CutOff, SilentPeer
-from refimpl.transport.job.supervisor import told, waiting
+from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, told, waiting
 
 ASK_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals by which someone asks a rank to end."""
@@ -67,7 +67,7 @@ def _ended(process):
         from refimpl.transport.abort import AbortMessages
 
         with suppress(MPI.Exception):  # a rank has died, without which the others had gone on
-            AbortMessages(MPI.COMM_WORLD).end(FINALIZE_SECONDS)
+            AbortMessages(MPI.COMM_WORLD).end(TIMEOUT_SECONDS)  # rank 0 may evaluate or write meanwhile
 
 
 def _be_deaf():
