@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2683,
     "refimpl/collectives": 4954,
-    "refimpl/conformance": 9039,
+    "refimpl/conformance": 9078,
     "refimpl/enclosure": 1060,
     "refimpl/experiments": 7425,
     "refimpl/gradients": 1227,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1974,
     "refimpl/training": 8076,
     "refimpl/transport": 4025,
-    "tests": 46035,
+    "tests": 46057,
 }
 
 

@@ -134,11 +134,33 @@ def test_our_owner(count):
 
 
 def test_every_fault_is_a_mutant():
-    """But for corrections that are not made at all."""
+    """But for those that docs/bugs.md has not: corrections that are not made at all, and versions."""
     codes = {code for m in MUTANTS if m.kind == "owner" for code in m.codes}
-    assert codes == {*map(code_of, KINDS), "unpulled-rows"} - {"uncorrected"}
+    untold = {code_of(kind) for kind, number in KINDS.items() if not number}
+    assert codes == {*map(code_of, KINDS), "unpulled-rows"} - untold
     found = {v.case: v.diagnosis.code for v in run_local(serving(Uncorrected), 1, CASES).failed}
     assert found["owner/staleness-aware"] == found["owner/dc-asgd"] == "uncorrected"
+
+
+class TellsOtherVersions(Reference):
+    """version(entries before the answer, worker, updates): what each answer says."""
+
+    def serve(self, arrivals):
+        pulls = [(k, worker) for k, (what, worker, _) in enumerate(arrivals.entries) if what == "pull"]
+        return [(waited, values | {"version": np.array(self.version(arrivals.entries[:k + waited + 1], worker,
+                                                                    values["version"]))})
+                for (waited, values), (k, worker) in zip(super().serve(arrivals), pulls)]
+
+
+@pytest.mark.parametrize("code, version", [
+    ("version-counts-pushes", lambda self, entries, worker, right: sum(what == "push" for what, *_ in entries)),
+    ("version-of-worker", lambda self, entries, worker, right: sum(
+        (what, who) == ("push", worker) for what, who, _ in entries)),
+    ("version-ahead", lambda self, entries, worker, right: right + 1)], ids=["pushes", "worker", "ahead"])
+def test_a_wrong_version_is_named(code, version):
+    make = type("Wrong", (TellsOtherVersions,), {"version": version})
+    found = run_local(make, 1, [NAMES["softsync-versions"], NAMES["backup-versions"]]).failed
+    assert {v.diagnosis.code for v in found} == {code}
 
 
 def test_what_waits_for_ever_is_told():

@@ -25,8 +25,11 @@ def localise(answers, passed, verdicts) -> Diagnosis:
     functions = list(dict.fromkeys(answer.function for answer in answers))
     words = [f"{names_in_words(functions)}: {names_in_words(names)} {'differs' if len(names) == 1 else 'differ'}",
              *filter(None, (told and told[1], _steps(first), _ranks(first)))]
-    patterns = sorted({pattern for one in first.wrong if (pattern := _pattern(one, first))})
-    place = f": {patterns[0]}" if len(patterns) == 1 else ""
+    begun = [one for one in first.wrong if one.place.step == first.wrong[0].place.step]
+    place = ""
+    for words_of, those in (("at first ", begun), ("", first.wrong)):
+        patterns = {pattern for one in those if (pattern := _pattern(one, first))}
+        place = f": {words_of}{patterns.pop()}" if len(patterns) == 1 else place
     return Diagnosis(f"unexplained={functions[0]}" + (f",{told[0]}" if told else ""), ", ".join(words) + place,
                      f"no deviation gives these numbers; the smallest case that shows it is {first.case.name}: "
                      f"{verdicts[id(first.evidence)].why}", True, _shown_by(first))
@@ -102,6 +105,8 @@ def _pattern(one, answers) -> str:
     """Return which elements of an answer differ, and what stands there."""
     _, _, bad, ids = differences(one.value, one.wanted)
     found, wanted = (np.asarray(aligned(x, ids), np.float64) for x in (one.value, one.wanted.value))
+    if ids is None and one.place.variable.sparse:  # a whole table
+        ids = np.arange(len(bad))
     where = _of_rows(one, answers, bad, ids) if ids is not None else _of_array(bad)
     return ", ".join(filter(None, (where, _what(found[bad], wanted[bad]))))
 
@@ -152,7 +157,7 @@ def _of_rows(one, answers, bad, ids) -> str:
 def _kinds_of_rows(one, answers, ids):
     """Yield (words, the rows of that kind) of an aggregate."""
     steps = answers.case.steps
-    if answers.case.kind in ("owner", "codec") or not (one.place.step or 0) < len(steps):
+    if answers.case.kind in ("owner", "codec", "accumulate") or not (one.place.step or 0) < len(steps):
         return
     parts = [ranks and ranks.get(one.place.variable.name) for ranks in steps[one.place.step or 0] or [None]]
     if not all(isinstance(p, Rows) for p in parts):

@@ -2,8 +2,10 @@
 
 import ast
 import inspect
+import re
 import sys
 from copy import deepcopy
+from itertools import combinations
 from textwrap import dedent
 
 import numpy as np
@@ -101,9 +103,9 @@ def wrong_lines(kind: type, method: str, others=()):
 
     others: numbers of an object of the class, beside those that the line has.
 
-    The mistakes: an operand, a root, a power or a condition is left out; operands are swapped; another operator,
-    argument or number is taken; a constant is one too large or too small; a number is taken twice, or 1 minus it; or
-    all is one argument, or 0.
+    The mistakes: an operand, a root, a power or a condition is left out; operands or arguments are swapped; another
+    operator, argument or number is taken; a constant is one too large or too small; a number is taken twice, or 1 minus
+    it; or all is one argument, or 0.
     """
     tree = ast.parse(dedent(inspect.getsource(getattr(kind, method)))).body[0]
     names, line = [a.arg for a in tree.args.args], tree.body[-1].value
@@ -115,6 +117,8 @@ def wrong_lines(kind: type, method: str, others=()):
     for place, node in enumerate(ast.walk(line)):
         for other in _instead(node, (arguments, numbers)):
             found.setdefault(ast.unparse(_with(line, place, other)))
+    for one, other in combinations(arguments, 2):
+        found.setdefault(re.sub(rf"\b({one}|{other})\b", lambda name: other if name[0] == one else one, right))
     if not isinstance(line, ast.Tuple):
         found |= dict.fromkeys([*arguments, f"0 * ({right})"])
     for wrong in found:

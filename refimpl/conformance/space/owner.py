@@ -92,8 +92,38 @@ class Uncorrected(Owner):
         return g
 
 
+class Versioned(Owner):
+    """An owner whose answers say how many updates their values contain."""
+
+    def told_version(self, worker):
+        """Return what an answer to a worker says."""
+        return self.version
+
+
+class VersionCountsPushes(Versioned):
+    """The version in an answer counts pushes, not updates."""
+
+    def told_version(self, worker):
+        return sum(self.clocks)
+
+
+class VersionOfWorker(Versioned):
+    """The version in an answer counts the worker's own pushes, not the owner's updates."""
+
+    def told_version(self, worker):
+        return self.clocks[worker]
+
+
+class VersionAhead(Versioned):
+    """The version in an answer is one too large."""
+
+    def told_version(self, worker):
+        return self.version + 1
+
+
 KINDS = {StaleDropped: 38, LateCounted: 39, ClockEarly: 40, ClockLate: 40, DividedByWorkers: 42, Summed: 42,
-         StalenessPerWorker: 41, Aliased: 37, Uncorrected: 0}
+         StalenessPerWorker: 41, Aliased: 37, Uncorrected: 0, VersionCountsPushes: 0, VersionOfWorker: 0,
+         VersionAhead: 0}
 """Class -> the number in docs/bugs.md, which shows its code beside the right one; 0: it has none."""
 
 
@@ -119,7 +149,7 @@ class RowUpdates:
             self.rule.apply(self.values[name], self.state[name], at, g, self.rate, step + 1)
 
 
-class ScriptOwner(Owner):
+class ScriptOwner(Versioned):
     """The one owner of a script, which keeps the rows that it names, whatever their numbers. ``arrivals.play`` asks it.
 
     dtype: in which it computes.
@@ -137,7 +167,7 @@ class ScriptOwner(Owner):
 
     def pull(self, worker, rows):
         values = super().pull(worker, {name: self.at(name, ids) for name, ids in rows.items()})[1]
-        return {**values, "version": np.array(self.version, np.int64)}
+        return {**values, "version": np.array(self.told_version(worker), np.int64)}
 
     def push(self, worker, gradients):
         """Take a worker's own mean gradients, as its part of the mean over all workers."""
