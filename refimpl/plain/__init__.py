@@ -4,12 +4,12 @@ Read the packages in this order, and the files of a package in theirs:
 
     messages       messages between ranks, with their bytes counted
 
-adding             the order of addition, and the decisions of a sum
+adding             the order of addition, and how frameworks add up differently
     tree           the order in which gradients are added up, so that any number of ranks gives the same bits
     rows, bags     sums of row gradients, also of look-ups that are pooled
-    sums           adds up given gradients; each decision is a method
+    sums           for the conformance suite: what may differ when gradients are added up, one method for each decision
 
-collectives        a vector that every rank has
+collectives        each rank has a vector, and all get the sum
     ring           the classic allreduce          allreduce   the allreduce that adds in tree order
     hierarchical   an allreduce within each machine and between the machines
     schedule       an allreduce as data, proved before it runs
@@ -49,6 +49,7 @@ encoding           fewer bytes. Each microbatch is encoded by itself, so any num
     encoded_steps  steps of an encoded gradient, decision by decision
 
 without_barriers   The bits depend on the order in which pulls and pushes arrive. An event log reproduces it.
+                   Without a server (the last two files) they depend on step numbers alone.
     consistencies  when a pull is answered, and when pushes are applied       corrections    of stale gradients
     stale, owner   answers pulls, corrects and applies pushes, and writes the event log
     async_worker   pulls from all owners, computes, pushes to all

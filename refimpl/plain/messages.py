@@ -14,8 +14,8 @@ from kernels.rows.definition import merge_rows
 class Messages:
     """The ranks of an mpi4py communicator, and the bytes that this rank sent: ``sent[phase]``.
 
-    each: the number of consecutive ranks that share a machine. Only bytes that leave the machine are
-    counted. The lengths are not counted, because they are not part of a gradient.
+    each: the number of consecutive ranks that share a machine; by default each rank is a machine of its own. Only bytes
+    that leave a machine are counted. The lengths are not counted, because they are not part of a gradient.
     """
 
     def __init__(self, comm, each=1):

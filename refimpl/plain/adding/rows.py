@@ -1,6 +1,7 @@
 """Sums of row gradients.
 
-A row gradient is an object with ``ids`` (k,), sorted and unique, and ``rows`` (k, d), one row for each id.
+A merged row gradient is an object with ``ids`` (k,), sorted and unique, and ``rows`` (k, d), one row for each id.
+Here the sums are spelled out for the conformance suite. Trainings use the same sums of ``kernels.rows.definition``.
 """
 
 from typing import NamedTuple

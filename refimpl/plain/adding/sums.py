@@ -16,13 +16,13 @@ from refimpl.plain.adding.tree import add_up
 
 
 class Sums:
-    """Adds up the gradients of ``size`` ranks. turn: the rank with which sums begin, if their order is free."""
+    """Adds up the gradients of ``size`` ranks. turn: the rank with which sums begin, unless their order is a tree."""
 
     def __init__(self, semantics, size, turn=0):
         self.semantics, self.size, self.turn = semantics, size, turn
 
     def mean(self, arrays, divisor=None):
-        """Return the sum of the arrays, or their average. divisor: of an average; None: the number of arrays."""
+        """Return the sum of the arrays, or their average, as ``semantics`` says. divisor: None: how many."""
         if self.semantics.dense != "average":
             divisor = 1
         elif divisor is None:
@@ -38,7 +38,7 @@ class Sums:
         return array / array.dtype.type(divisor)
 
     def fold(self, values, add):
-        """Return the sum of the values: by a balanced tree, or one after the other, beginning with number ``turn``."""
+        """Return the sum of the values: by a tree, or one after the other, beginning with number ``turn``."""
         if self.semantics.order == "tree":
             return add_up(0, len(values), {(i, i + 1): value for i, value in enumerate(values)}, add)
         first = self.turn % len(values)

@@ -1,4 +1,4 @@
-"""An allreduce in a reproducible order: as few bytes as the ring, and the same bits for every number of ranks.
+"""An allreduce in a reproducible order: the same bits for every number of ranks. Often as few bytes as the ring.
 
     rank 0 |a0 b0|     chunk a to rank 0,       |A .|     everyone sends       |A B|
     rank 1 |a1 b1|  -> chunk b to rank 1;    -> |. B|  -> its sum to all    -> |A B|

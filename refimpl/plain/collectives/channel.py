@@ -92,7 +92,7 @@ class Channel:
         while seen < self.count[name]:
             if time.monotonic() > end:
                 raise TimeoutError(f"rank {self.rank} waited {self.timeout:g} s for {what}")
-            self.windows[name].Fetch_and_op(seen, seen, self.rank, part, MPI.NO_OP)  # an atomic read
+            self.windows[name].Fetch_and_op(seen, seen, self.rank, part, MPI.NO_OP)  # reads ``seen``
             self.windows[name].Flush(self.rank)  # with Flush_local some MPI libraries never see the other side's put
         self.windows[name].Sync()
 

@@ -5,7 +5,8 @@
     N - 1 steps: each rank sends the summed chunk that it received last to the right. All ranks then have all sums.
 
 The sum of each chunk begins at a different rank. So the order of addition depends on N, and so do the last bits. The
-allreduce of refimpl.plain.collectives.allreduce sends as many bytes, and adds in an order that does not depend on N.
+allreduce of refimpl.plain.collectives.allreduce adds in an order that does not depend on N. It sends as many bytes if
+each rank has one node.
 Source: Patarasuk & Yuan 2009.
 
     mpirun -n 4 python -m refimpl.plain.collectives.ring

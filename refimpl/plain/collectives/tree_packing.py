@@ -26,6 +26,7 @@ DGX_1V = {"04": 2, "03": 2, "12": 2, "15": 2, "23": 2, "47": 2, "56": 2, "67": 2
 
 def directed(pairs):
     """Return {(from, to): rate} of links that carry as much both ways."""
+    # the name of a pair, such as "04", has two letters
     return {link: rate for (a, b), rate in pairs.items() for link in ((int(a), int(b)), (int(b), int(a)))}
 
 

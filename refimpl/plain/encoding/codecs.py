@@ -1,7 +1,7 @@
-"""The two codecs that send every element, with half its bits.
+"""The two codecs that send every element, with fewer bits.
 
     Rounded(bf16 or fp16)  2n bytes      round(g); a sum of two is rounded again, at every node of the tree
-    Integers(16)           2n bytes      floor(g 2^k + u), u uniform in [0, 1): its expectation is g 2^k
+    Integers(8, 16, 32)    n, 2n, 4n     floor(g 2^k + u), u uniform in [0, 1): its expectation is g 2^k
 
 Sums of integers are exact, so ``Integers`` gives the same bits in any order, also on a ring. The other codecs are in
 ``sparse_codecs``, ``level_codecs`` and ``power_sgd``.

@@ -51,7 +51,7 @@ def compressed(matrices, q, summed):
 
 
 def main(rank=2):
-    """Three steps with the same eight gradients of nearly rank 2, on 1, 3 and 8 ranks."""
+    """Three steps with the same eight gradients, matrices of nearly rank 2, on 1, 3 and 8 processes."""
     draw = np.random.default_rng(0)
     thin = draw.standard_normal((40, 2)) @ draw.standard_normal((2, 25))
     gradients = (draw.uniform(0, 1, (8, 1, 1)) * thin + draw.normal(0, 0.01, (8, 40, 25))).astype(np.float32)

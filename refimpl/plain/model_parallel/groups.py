@@ -68,7 +68,7 @@ def one_round(group, model, cut, dense, batch):
     """Take this member's microbatch forwards and backwards; return (loss, gradients, kept). Collective.
 
     gradients: of the layers that are not cut.  kept: cut layer -> all members' (input x, gradient of x Wᵀ + b).
-    model: a ``models.fully_connected.Sharded``; its first connected layers are ``cut``.
+    model: a ``models.protocol.Sharded``; its first connected layers are ``cut``.
     dense: {name: value}; of a layer that is cut, this member's part.
     """
     x, targets, saved = model.features(dense, batch)  # the convolutions, of this member's microbatch

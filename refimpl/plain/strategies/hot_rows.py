@@ -34,7 +34,7 @@ class HotRows:
         whole = variable.initial_value(seed)
         self.server = Server(messages, replace(variable, shape=whole[hot:].shape), seed, microbatches)
         self.values = np.concatenate([whole[:hot], whole[hot:][self.server.own]])
-        self.server.values = self.values[hot:]  # a view: an update of ``values`` also changes the server's
+        self.server.values = self.values[hot:]  # of the whole table; a view, which an update of ``values`` changes
 
     def pull(self, rows):
         """Return the current values (k, d) of rows (k,), which are sorted and unique. Collective."""
@@ -46,7 +46,8 @@ class HotRows:
 
         nodes: {(start, stop): RowGradient} of this rank's microbatches, see ``tree.form_nodes``.
         """
-        marked = np.full((len(nodes), self.hot, self.values.shape[1] + 1), -0.0, self.values.dtype)  # x + -0.0 is x
+        # the last column counts gradients; x + -0.0 is x
+        marked = np.full((len(nodes), self.hot, self.values.shape[1] + 1), -0.0, self.values.dtype)
         cold = {}
         for (node, gradient), array in zip(nodes.items(), marked):
             first = np.searchsorted(gradient.ids, self.hot)  # the number of hot rows

@@ -1,11 +1,11 @@
-"""All ranks continue, or all stop with the same message: an error on one rank stops all, and no rank waits for ever.
+"""All ranks continue, or all stop: an error on one rank stops all with the same message, and no rank waits for ever.
 
 Before each collective call the ranks compute the maximum of the lengths of their error messages. If it is 0, all ranks
 continue. Otherwise they exchange the messages, and all raise the same error.
 
 No rank waits in a blocking call. It tests again and again whether the others have arrived. After the time-out it asks
 every rank for a sign of life (a *roll call*). Ranks that are waiting, too, answer. Ranks that are stuck or gone do not,
-and the error names them.
+and the error names them. A rank that comes after the time-out does not notice by itself that the others have stopped.
 
     mpirun -n 4 python -m refimpl.plain.training.agreement
 """

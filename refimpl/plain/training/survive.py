@@ -45,8 +45,8 @@ def recover(begin, comm, names, before, backup):
             names = comm.allgather(me)
             if any({old[i - 1], old[i]}.isdisjoint(names) for i in range(len(old))):  # a rank and its partner died
                 print("A rank and its partner died together: their rows are lost.", flush=True)
-                agree(comm, True)
-                os._exit(1)  # When several ranks called Abort, the launcher did not end
+                agree(comm, True)  # wait until all have printed
+                os._exit(1)  # not Abort: if several ranks call it, the launcher hangs
             lost = [] if old[old.index(me) - 1] in names else [backup]  # the rank before this one is dead
             shares = [part for parts in comm.allgather([share, *lost]) for part in parts]
             training = begin(comm)

@@ -25,7 +25,7 @@ def exact_sum(messages, numbers):
 
 
 def squares(variables, sums):
-    """Return Σ g² of each row of the summed gradients that the norm includes. sums: name -> (places, gradient)."""
+    """Return Σ g² of each row of the summed gradients. sums: name -> (places, gradient). The norm leaves some out."""
     found = []
     for v in variables:
         _, gradient = sums[v.name]

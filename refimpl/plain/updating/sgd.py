@@ -16,7 +16,10 @@ class SGD:
         return {slot: np.full_like(p, value) for slot, value in self.slots.items()}
 
     def apply(self, p, state, at, g, rate, t):
-        """Update p[at] and its state in place by the gradient g. at: indices of rows, or ... for all."""
+        """Update p[at] and its state in place by the gradient g. at: indices of rows, or ... for all. t: from 1.
+
+        ``self.decay`` is for the conformance suite. A training's decay comes before this call (``clipping.Optimizer``).
+        """
         part, g = self.decayed(p[at], g, rate, self.decay) if self.decay else (p[at], g)
         kept = {slot: array[at] for slot, array in state.items()}  # copies, if ``at`` has row numbers
         self.update(part, kept, g, rate, t)

@@ -37,7 +37,7 @@ PULL, ANSWER, PUSH = 11, 12, 13
 
 
 class AsyncServer:
-    """This rank's owner, and its worker with its ``share``. seconds: how long the worker waits for an answer."""
+    """This rank's owner, and its worker with its ``share``. seconds: how long a rank waits without any message."""
 
     def __init__(self, comm, owner, share, variables, seconds=300.0):
         self.comm, self.owner, self.share, self.variables, self.seconds = comm, owner, share, variables, seconds

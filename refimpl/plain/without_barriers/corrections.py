@@ -6,10 +6,11 @@
     dc-asgd-adaptive    the same with λ / sqrt(MS + ε),  MS = m MS + (1 - m) G ⊙ G
 
 g is the gradient of one variable, or of the rows that the worker touches. The gradients g of all N workers add up to
-the mean over all examples, so G = N g is the mean over the worker's own examples. The paper corrects G, by the formula
-G + λ G ⊙ G ⊙ (w - b). Divided by N, it is the line above. Each line is computed element by element from left to right,
-((λ G) g) (w - b), and every operation is rounded to the dtype of the values. Statistics of a model
-(``models.Variable``) are not corrected. Sources: Zhang et al. 2016 (staleness-aware), Zheng et al. 2017 (dc-asgd).
+the mean over all examples. If all workers have equally many, G = N g is the mean over the worker's own examples. The
+paper corrects G, by the formula G + λ G ⊙ G ⊙ (w - b). Divided by N, it is the line above. Each line is computed
+element by element from left to right, ((λ G) g) (w - b), and every operation is rounded to the dtype of the values.
+Buffers of a model (``statistic`` in ``models.Variable``) are not corrected. Sources: Zhang et al. 2016
+(staleness-aware), Zheng et al. 2017 (dc-asgd).
 
 correct(name, values, at, g, staleness, b) returns the gradient for values[at].  values: the whole part of the variable
 that the owner keeps.  at: indices of rows, or ... for all.  staleness: τ, of shape (k, 1) for rows and () for all.

@@ -1,6 +1,6 @@
 """A replica of the whole model that one rank trains with its own microbatches and its own optimizer.
 
-    G_i = V / v_i · g_i        g_i: what rank i adds to Σ g_i, the mean gradient over the global batch
+    G_i = V / v_i · g_i        g_i: rank i's part of Σ g_i, the mean gradient of the global batch
                                v_i: the number of the rank's microbatches, of V in all
 
 G_i is the mean gradient over the rank's own examples, and Σ v_i G_i / V is the mean over all examples. The optimizer

@@ -4,8 +4,9 @@
               pushes in turns, so its first, third, fifth, … entries are the pulls. It pulls once more at the end
 
 The parameters are a function of the event logs: the same entries give the same bits again (``replay``). Each of N ranks
-is an owner and a worker. Row r of a sparse variable lies on owner r mod N, and dense variable number i on owner i mod
-N. The staleness of a row, or of a dense variable, is the number of its updates since the worker pulled it.
+is an owner and a worker. Row r of a sparse variable lies on owner r mod N. Variable number i of the model, if it is
+dense, lies on owner i mod N. The staleness of a row, or of a dense variable, is the number of its updates since the
+worker pulled it.
 
 The consistency says which n pushes an update applies. Their gradients are corrected and added up by a tree whose leaf i
 is push i. The optimizer gets the sum times N / n (see ``times``). With n = N this is the synchronous gradient, to the
@@ -33,7 +34,7 @@ class Owner(Stale):
     """
 
     def __init__(self, number, owners, workers, steps, variables, options, rule="asynchronous", correction="none"):
-        from refimpl.plain.updating.clipping import Optimizer  # here: the suite calls only ``begin``, without kernels
+        from refimpl.plain.updating.clipping import Optimizer  # here, as the conformance suite needs no kernels
         if options.clip_norm is not None or not options.average_sparse:
             raise ValueError("without barriers no rank knows all gradients: set clip_norm None, average_sparse True")
         check(correction, options.optimizer)

@@ -23,7 +23,7 @@ class Push(NamedTuple):
 
 
 class Stale:
-    """What ``Owner`` does with one gradient of a push. Its attributes are explained there."""
+    """What ``Owner`` does with one gradient of a push. ``Owner``, which inherits this, explains the attributes."""
 
     def corrected(self, v, push):
         """Return a push's gradient of v, corrected for staleness, with places in this owner's array as ids."""
