@@ -46,9 +46,12 @@ class AbortMessages:
     def end(self, seconds: float):
         """Tell all ranks of the job that this one's program has ended; take their words, for at most ``seconds``.
 
-        MPI warns of messages that nobody has taken, or does not end at all, where ranks are on several machines.
+        It also takes what else has come: MPI warns of messages that nobody has taken, or does not end at all where
+        ranks are on several machines; MPICH's MPI_Finalize fails, and the job's status is 9, or 0 after an error.
         """
         self._silent(ENDED, ENDED, seconds, words=np.array([self.begun]), known=self.ended)
+        for _ in self._come(MPI.ANY_TAG):
+            pass
 
     def check(self):
         """Answer roll calls; raise Aborted if this rank has received or sent an abort message. Local.
