@@ -87,8 +87,8 @@ class AbortMessages:
 
     def _silent(self, tag, answer, seconds, meanwhile=lambda: None, words=_NOTHING, known=()):
         """Send every other rank a message; return those whose ``answer`` has not come, now or before (known)."""
-        silent, end = self._tell(words, tag).difference(known), time.monotonic() + seconds
-        while silent and time.monotonic() < end:
+        silent, end = self._tell(words, tag), time.monotonic() + seconds
+        while (silent := silent.difference(known)) and time.monotonic() < end:
             meanwhile()
             silent -= {sender for sender, _ in self._come(answer)}
             time.sleep(1e-3)

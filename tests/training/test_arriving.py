@@ -112,6 +112,6 @@ def test_early_sums_make_progress_while_another_is_awaited():
     step = EarlyStep(SimpleNamespace(exchanges=exchanges, variables=[], exchange_of={}, comm=comm), {}, {}, Timeline())
     step.complete(None)
     assert advanced == ["a", "b", "c"]
-    assert list(step.sums()) == [["a", "b", "c"]]
+    assert list(step.sums()) == [["a"], ["b"], ["c"]]  # each as soon as it is complete
     assert advanced[3:] == ["b", "c", "channel", "a", "c", "channel", "a", "b", "channel"]
     assert comm.waiter.beside() is None
