@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[1]
 ABOVE = "refimpl"  # refimpl/__init__.py and __main__.py hand everything on: above all rooms
 LADDER = (ABOVE, "cli", "notebook", "experiments", "pictures", "conformance", "enclosure", "torch", "jax", "svm",
           "training", "strategies", "plan", "server", "collectives", "transport", "gradients", "plain", "json_file",
-          "handed_on", "models", "kernels")
-"""From top to bottom. refimpl/json_file.py and handed_on.py import nothing of ours; all of refimpl may use them."""
+          "handed_on", "words", "models", "kernels")
+"""From top to bottom. json_file, handed_on and words import nothing of ours; all of refimpl may use them."""
 
 
 @dataclass(frozen=True)

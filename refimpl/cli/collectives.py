@@ -4,7 +4,7 @@ import json
 
 from refimpl.cli import exactness, simulate, trees
 from refimpl.cli.asked.values import file, whole
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 REFUSALS = (ValueError, OSError)
 

@@ -15,7 +15,7 @@ from refimpl.cli.told.said import READ_IN_PLACE, kinds_told
 from refimpl.cli.asked.values import nonempty, whole
 from refimpl.training.run.directory import free_name, read_result
 from refimpl.transport.launch import LaunchError, launch
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 REFUSALS = (ValueError, OSError, LaunchError)
 ARCHITECTURES = ("hybrid", "allreduce", "ps")

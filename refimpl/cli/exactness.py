@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from refimpl.cli.told.tables import table_of
 from refimpl.cli.asked.values import whole
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 HELP = "print each algorithm's rounding errors in ULP, and as a fraction of the proved bound"
 

@@ -12,7 +12,7 @@ from refimpl.cli.asked.options import add_consistency, add_model, add_training_o
 from refimpl.cli.simulate import add_network_options, network_from
 from refimpl.cli.told.tables import console, table_of
 from refimpl.cli.asked.values import file, nonempty, seconds, whole
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 REFUSALS = (ValueError, OSError)
 COMPUTE = 0.1  # seconds

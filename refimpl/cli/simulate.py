@@ -6,7 +6,7 @@ import json
 from refimpl.cli.told.tables import table_of
 from refimpl.cli.asked.values import listed, nonempty, whole
 from refimpl.collectives.units import BYTES, SECONDS, parse
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
 _ITEMSIZE = 4

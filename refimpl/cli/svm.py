@@ -9,7 +9,7 @@ from models.svm.solver import ELIMINATIONS, SELECTIONS, SvmOptions
 from refimpl.cli.asked.values import file, nonempty, real, whole
 from refimpl.cli.told.tables import console, table_of
 from refimpl.transport import CollectiveError
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 REFUSALS = (ValueError, OSError, CollectiveError)
 

@@ -17,7 +17,7 @@ from refimpl.cli.told.said import introduce, plot_search, plot_staleness_of, pri
 from refimpl.cli.asked.values import nonempty, seconds, steps_or_seconds, whole
 from refimpl.transport import CollectiveError
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting, watch_heartbeats
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 REFUSALS = (CollectiveError,)
 OWN_SIGNALS = True

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from refimpl.collectives.schedule import Schedule
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 LINES = 6
 """The most lines of text for a rank in one round."""

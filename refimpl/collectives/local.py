@@ -4,7 +4,7 @@ import numpy as np
 
 from kernels import array_module
 from refimpl.collectives.schedule import Schedule
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 
 def run_local(schedule: Schedule, arrays, in_place: bool = True):

@@ -13,6 +13,7 @@ from refimpl.experiments.cluster import run_on_cluster
 from refimpl.notebook.exchange import read_values, write_values
 from refimpl.notebook.results import measured_or_stored
 from refimpl.transport.launch import launch
+from refimpl.words import ranks_named
 
 SECONDS = 60.0
 
@@ -86,5 +87,5 @@ def _errors(folder: Path, ranks: int) -> str:
     for rank in range(ranks):
         if (file := folder / f"rank-{rank}.error").exists():
             who.setdefault(file.read_text(encoding="utf-8"), []).append(rank)
-    return "\n".join(f"on rank{'s' * (len(which) > 1)} {', '.join(map(str, which))} of {ranks}:\n{text}"
+    return "\n".join(f"on {ranks_named(which)} of {ranks}:\n{text}"
                      for text, which in who.items())

@@ -9,7 +9,7 @@ from refimpl.notebook.results import measured_on, measured_or_stored
 from refimpl.pictures.timeline import read_trace, typical_step
 from refimpl.training.run.directory import read_metrics, read_result
 from refimpl.transport.launch import launch
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 SECONDS = 120.0
 

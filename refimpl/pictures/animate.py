@@ -13,7 +13,7 @@ import numpy as np
 from refimpl.collectives.local import watch_local
 from refimpl.collectives.schedule import Schedule
 from refimpl.pictures.picture import BLUE, ORANGE, Picture
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 MOST = 8, 9
 """The most ranks, and the most chunks, because numbers have a digit for each rank."""

@@ -10,7 +10,8 @@ from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.collectives.units import size_name
 from refimpl.pictures.picture import GREY, STYLE, Picture, figure_in_style, line_style, picture_of, table
-from refimpl.transport.machines import counted, in_blocks
+from refimpl.transport.machines import in_blocks
+from refimpl.words import counted
 
 ITEMSIZE = 4
 

@@ -15,7 +15,7 @@ from refimpl.pictures.lines import Line, draw_lines
 from refimpl.pictures.picture import (
     BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Picture, bare, figure_in_style, picture_of, table,
 )
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 
 def draw_roundings(values, trees: dict[str, Tree], ticks) -> Picture:

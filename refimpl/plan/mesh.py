@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from refimpl.plan.strategy import strategy_of
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 
 class Mesh(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from refimpl.plan.choose import Chosen
 from refimpl.plan.codecs import encoded
 from refimpl.plan.strategy import names_of
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 OPERATIONS = (
     "before the network, a rank adds up the gradients of its microbatches, merges rows with the same number, and asks "
@@ -45,7 +45,7 @@ def headline(chosen: Chosen) -> str:
     """Return in one line for which training the plan is. Local."""
     sampled = f", rows of {len(chosen.steps)} sampled steps" if chosen.steps else ""
     codecs = Counter(encoded(chosen.plan).values())
-    encodes = "".join(f", {count} gradient{'s' * (count > 1)} as {codec}" for codec, count in codecs.items())
+    encodes = "".join(f", {counted(count, 'gradient')} as {codec}" for codec, count in codecs.items())
     network = chosen.network
     ranks, machines = network.ranks, len(network.machines)
     slowest = min(*network.bandwidth_out, *network.bandwidth_in)

@@ -105,8 +105,6 @@ class Trainer:
         for key, (variable, slot) in kinds_of(self.parameters, OPTIMIZERS[self.options.optimizer].state).items():
             self.parameters.place(variable.name, slot, arrays[key])
         self.restore_left_out(arrays)
-        if SCALE in self.common():
-            self.mixed.loss_scale.scale, self.mixed.loss_scale.good = map(float, arrays[SCALE][...])
         self.found_in_flight = {key: arrays[key][...] for key in arrays if key.startswith(f"{FLIGHT}/")}
         for v, state in self.carried.items():
             prefix = f"carry/{v}/"
@@ -116,9 +114,11 @@ class Trainer:
         self.step = step
 
     def restore_left_out(self, arrays):
-        """Take this rank's residuals and sketches of codecs from the state of all ranks, key -> array. Local."""
+        """Take this rank's part of what ``left_out`` names from the state of all ranks, key -> array. Local."""
         for key, array in (self.residuals() | self._sketches()).items():
             array[...] = arrays[key][...]
+        if SCALE in self.common():
+            self.mixed.loss_scale.scale, self.mixed.loss_scale.good = map(float, arrays[SCALE][...])
 
     def left_out(self) -> dict:
         """Return key -> (dtype, shape) of all ranks' residuals, and of what ``common`` returns. Local."""

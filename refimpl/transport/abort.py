@@ -10,6 +10,7 @@ import numpy as np
 from mpi4py import MPI
 
 from refimpl.transport.errors import Aborted
+from refimpl.words import ranks_named
 
 TAG = 32767  # the largest that every MPI must have; no other message has it, or one of these tags:
 CALL, HERE, PARTING, ENDED = 32766, 32765, 32764, 32762
@@ -67,7 +68,7 @@ class AbortMessages:
             raise Aborted(words[1:].tobytes().decode(), int(words[0]))
         self.ended.update((rank, int(words.view(np.int64)[0])) for rank, words in self._come(ENDED))
         if gone := sorted(rank for rank, begun in self.ended.items() if begun < self.begun):
-            raise Aborted(f"the program of rank{'s' * (len(gone) > 1)} {', '.join(map(str, gone))} has ended, and the "
+            raise Aborted(f"the program of {ranks_named(gone)} has ended, and the "
                           f"other ranks go on with {self.what}. Every rank must make the same calls and stop after the "
                           "same step: decide it by numbers that all ranks have, such as the loss")
 

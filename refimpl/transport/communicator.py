@@ -18,7 +18,8 @@ from refimpl.transport.job.ending import tell_end
 from refimpl.transport.job.leftovers import remove_leftovers
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 from refimpl.transport.job.uncaught import tell_once
-from refimpl.transport.machines import Machines, counted, machines_of
+from refimpl.transport.machines import Machines, machines_of
+from refimpl.words import counted
 
 
 class Communicator(ArrayExchange):

@@ -5,6 +5,8 @@ import sysconfig
 import traceback
 from pathlib import Path
 
+from refimpl.words import ranks_named
+
 STDLIB = sysconfig.get_paths()["stdlib"]
 PROJECT = tuple(f"{Path(__file__).parents[2] / name}{os.sep}" for name in ("refimpl", "models", "kernels"))
 
@@ -68,7 +70,7 @@ class Aborted(CollectiveError):
 def silent_peer(rank: int, seconds: float, late, what: str) -> SilentPeer:
     """Return the error of a rank whose wait has timed out. late: the ranks it waited for, empty if unknown. Local."""
     late = sorted(set(late))
-    names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
+    names = ranks_named(late) if late else "the other ranks"
     return SilentPeer(waited_in_vain(rank, f"{seconds:g}", names, what))
 
 

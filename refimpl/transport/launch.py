@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from refimpl.transport.job.host import JOB_VARIABLES, cores, memory
 from refimpl.transport.job.leftovers import remove_leftovers
+from refimpl.words import counted
 
 ONE_THREAD = {  # more threads a rank would compete for the cores, and may add in another order
     name: "1"
@@ -262,8 +263,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"launch: {error}", file=sys.stderr)
         return 2
     except subprocess.TimeoutExpired:
-        ranks = f"{options.ranks} rank{'s' * (options.ranks > 1)}"
-        print(f"launch: still running after {options.timeout:g} s on {ranks}: ended", file=sys.stderr)
+        print(f"launch: still running after {options.timeout:g} s on {counted(options.ranks, 'rank')}: ended",
+              file=sys.stderr)
         return 124
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -31,11 +31,6 @@ def of_sizes(sizes, ranks: int) -> Machines:
     return tuple(tuple(range(first, end)) for first, end in zip(ends, ends[1:]))
 
 
-def counted(number: int, noun: str) -> str:
-    """Return "1 rank" or "4 ranks". Local."""
-    return f"{number} {noun}{'es' if noun.endswith('ch') else 's'}" if number != 1 else f"1 {noun}"
-
-
 def machine_of(machines: Machines, rank: int) -> int:
     """Return the index of the machine of a rank. Local."""
     return next(index for index, ranks in enumerate(machines) if rank in ranks)

@@ -32,6 +32,7 @@ from refimpl.transport.job.supervisor import alive, outlived, silence_allowed, t
 from refimpl.transport.machines import Machines
 from refimpl.transport.messages import MpiMessages
 from refimpl.transport.waiting import CHECK_SECONDS, Waiter, keep_for_ever
+from refimpl.words import ranks_named
 
 DEATHS = MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED
 """Classes of the errors by which MPI reports a death."""
@@ -111,10 +112,10 @@ class SurvivingCommunicator(Communicator):
         living = MPI.Group.Translate_ranks(mpi.Get_group(), range(mpi.Get_size()), self.mpi.Get_group())
         if not goes_on(living, self.machines):
             gone = [self.starters[rank] for rank in range(self.size) if rank not in living]
-            raise CutOff(f"{ranks_named(gone)} cannot be reached, and no rank of some machines is left: they have "
+            raise CutOff(f"{ranks_named(gone, ' ')} cannot be reached, and no rank of some machines is left: they have "
                          "died, or a cable is cut and they continue. Only a side with more than half of the ranks, or "
                          "with half of them and the lowest rank, may continue. "
-                         f"{ranks_named(self.starters[rank] for rank in living).capitalize()} would be "
+                         f"{ranks_named((self.starters[rank] for rank in living), ' ').capitalize()} would be "
                          "too few, so this side ends")
         machines = (tuple(living.index(rank) for rank in ranks if rank in living) for ranks in self.machines)
         return SurvivingCommunicator(mpi, tuple(ranks for ranks in machines if ranks), self.signs.timeout,
@@ -141,12 +142,6 @@ def goes_on(living: list[int], machines: Machines) -> bool:
     ranks = sorted(rank for machine in machines for rank in machine)
     return (all(set(living) & set(machine) for machine in machines) or 2 * len(living) > len(ranks)
             or 2 * len(living) == len(ranks) and ranks[0] in living)
-
-
-def ranks_named(numbers) -> str:
-    """Return "rank 1" or "ranks 0 2". Local."""
-    numbers = list(numbers)
-    return f"rank{'s' * (len(numbers) > 1)} {' '.join(map(str, numbers))}"
 
 
 @contextmanager

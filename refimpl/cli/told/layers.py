@@ -1,7 +1,7 @@
 """The tables of a model's layers (data-, model- or hybrid-parallel) and of the mesh of all ranks."""
 
 from refimpl.cli.told.tables import console, table_of
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 
 def print_layers(model: str, chosen, found):

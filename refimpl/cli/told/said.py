@@ -7,7 +7,7 @@ from refimpl.gradients.codecs import IDENTITY, codec_of
 from refimpl.plain.without_barriers.consistencies import is_decentralised
 from refimpl.plan.codecs import codecs_allowed
 from refimpl.plan.plan import SYNCHRONOUS
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 READ_IN_PLACE = ("The dense bytes are counted by the formula of the allreduce. They are not sent, because the ranks "
                  "read them in shared memory.")

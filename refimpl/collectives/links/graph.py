@@ -6,6 +6,8 @@ from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 
+from refimpl.words import counted
+
 
 @dataclass(frozen=True)
 class Links:
@@ -29,7 +31,7 @@ class Links:
             if rate <= 0:
                 raise ValueError(f"{self.name}: link {a} to {b} has rate {rate}: leave it out, or give it one above 0")
         if self.ranks < 2:
-            raise ValueError(f"{self.name}: {self.ranks} rank{'s' * (self.ranks != 1)}: a network has 2 ranks or more")
+            raise ValueError(f"{self.name}: {counted(self.ranks, 'rank')}: a network has 2 ranks or more")
         for switch in range(self.ranks, nodes):
             into, out = self.into({switch}), self.out_of({switch})
             if into != out:

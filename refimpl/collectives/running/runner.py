@@ -9,7 +9,7 @@ from refimpl.collectives.running.pipeline import Pipeline
 from refimpl.collectives.running.segments import LANES, Cut, lanes_of, segments_of, steps_of
 from refimpl.collectives.schedule import Schedule
 from refimpl.transport import Communicator, Ledger
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 CHANNELS, TREES = 1 << 10, 1 << 13
 """The first lanes of the other channels: no other message has their tags. Trees use more lanes, so they have their own.

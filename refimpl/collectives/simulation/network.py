@@ -7,7 +7,8 @@ from typing import Any
 
 from refimpl.collectives.simulation.places import Places
 from refimpl.json_file import MOST_BYTES, parse_json, read_plain, shaped
-from refimpl.transport.machines import Machines, counted
+from refimpl.transport.machines import Machines
+from refimpl.words import counted
 
 FORMAT = 3
 """The version of the JSON form. Others are refused."""

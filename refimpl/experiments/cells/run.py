@@ -13,7 +13,7 @@ from refimpl.experiments.cluster.description import Event, rate_of_card
 from refimpl.experiments.job import JobFailed, measure
 from refimpl.experiments.replay import Profile, measure_profile
 from refimpl.training.run.files import write_json
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 SECONDS_OF_A_CELL = 300.0  # nothing that works takes so long
 PROFILED_STEPS = 2

@@ -19,6 +19,7 @@ from refimpl.plan.activations import examples_in
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.plan.sample import take_sample
 from refimpl.transport import Communicator
+from refimpl.words import counted
 
 FORMULA_STEPS = 4
 """The number of first steps that are compared with the formula, which needs every rank's row numbers."""
@@ -104,7 +105,7 @@ def describe(accounts) -> list[str]:
         return lines
     wrong = [f"machine {n}: payload {_pair(a['formula_payload'])}, formula {_pair(a['formula'])}"
              for n, a in enumerate(accounts) if a["formula_payload"] != a["formula"]]
-    return [*lines, f"payload and formula, first {looked_at} step{'s' * (looked_at > 1)}: "
+    return [*lines, f"payload and formula, first {counted(looked_at, 'step')}: "
             f"{'; '.join(wrong) or 'equal on every machine'}"]
 
 

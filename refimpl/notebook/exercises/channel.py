@@ -3,6 +3,7 @@
 from itertools import product
 
 from refimpl.notebook.exercises import answered, exercise, number, right, wrong
+from refimpl.words import counted
 
 CALL, RATE = 400e-6, 25e6
 """Seconds of a call, bytes a second of the line: as in the lesson."""
@@ -34,6 +35,6 @@ def check_may_write(may_write):
         found = answered(may_write(written, read, slots))
         if bool(found) != (written - read < slots):
             free = slots - (written - read)
-            return wrong(f"{written} written, {read} read, {slots} slot{'s' * (slots > 1)}: {free} "
+            return wrong(f"{written} written, {read} read, {counted(slots, 'slot')}: {free} "
                          f"{'is' if free == 1 else 'are'} free, and may_write says {found}")
     return right("with two slots the writer need not wait while the reader uses one.")

@@ -2,7 +2,7 @@
 
 from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 from refimpl.plain.adding.tree import cover, microbatches_of
-from refimpl.transport.machines import counted
+from refimpl.words import counted
 
 VALUES = 100_000 // 8 * 64 * 4
 """Bytes of one owner's rows, of 8."""

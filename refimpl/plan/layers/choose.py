@@ -10,6 +10,7 @@ from fractions import Fraction
 from models.layer import Layer
 from refimpl.plan.layers.balance import best_groups, flop, intensity
 from refimpl.plan.layers.volumes import divisors, exact_best_groups, ring_volume
+from refimpl.words import counted
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def _reason(layer, ranks, groups, exact, sent) -> str:
         return told or "it sends least if it is whole: cut over two ranks it would send " + (
             f"{float(sent(ranks // 2) / sent(ranks)):.3g} x as much" if ranks % 2 == 0 else "more")
     why = ("convolutions are not cut here" if not layer.connected
-           else f"{layer.blocks} column block{'s' * (layer.blocks > 1)} cannot be divided among "
+           else f"{counted(layer.blocks, 'column block')} cannot be divided among "
                 f"{ranks // exact} members")
     better = f"G = {exact} would send {float(sent(exact) / sent(groups)):.3g} x what G = {groups} does, but {why}"
     return f"{told}; {better}" if told else f"whole; {better}"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refimpl.transport import CollectiveError
+from refimpl.words import ranks_named
 
 WAYS = (1, 2, 3, 4)
 
@@ -80,7 +81,7 @@ class Targets:
     def _another_epoch(self, step):
         starts = self.comm.gather_numbers([self.said.starts], "whether an epoch starts")[:, 0]
         ranks = {said: np.flatnonzero(starts == said).tolist() for said in (1, 0)}
-        told = (f"{bool(said)} on rank{'s' * (len(who) > 1)} {' '.join(map(str, who))}" for said, who in ranks.items())
+        told = (f"{bool(said)} on {ranks_named(who, ' ')}" for said, who in ranks.items())
         return CollectiveError(f"the data's starts_epoch({step}) says {' and '.join(told)}: it must be a function of "
                                "the step alone")
 

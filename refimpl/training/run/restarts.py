@@ -14,6 +14,7 @@ from refimpl.training.run.directory import holds_run
 from refimpl.training.run.manifest import steps_saved
 from refimpl.transport.job.hosts import Host, answering, host_options, placed, read_hosts
 from refimpl.transport.launch import mpirun_command, run_job, runtime, terminal_variables
+from refimpl.words import counted
 
 GRACE_SECONDS = 300.0
 """Seconds for the current step and a checkpoint (--checkpoint-on-signal) when the user ends the whole run."""
@@ -72,7 +73,7 @@ def _run(arguments, hosts, ranks, start, lost) -> subprocess.CompletedProcess:
     """Run the job of one start."""
     count = ranks if hosts is None else sum(host.ranks for host in hosts)
     where = "this host" if hosts is None else ", ".join(host.name for host in hosts)
-    _say(f"{start}: {count} rank{'s' * (count > 1)} on {where}"
+    _say(f"{start}: {counted(count, 'rank')} on {where}"
          + (f"; {', '.join(lost)} {'does' if len(lost) == 1 else 'do'} not answer" if lost else ""))
     (mpirun, *rest), environment = mpirun_command(count, ["-m", "refimpl", *arguments])
     options = [] if hosts is None else host_options(hosts, runtime().flavour)

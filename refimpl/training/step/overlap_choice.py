@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from refimpl.transport import Communicator
 from refimpl.transport.job.host import core_numbers, ranks_on_host
 from refimpl.transport.machines import Machines
+from refimpl.words import counted
 
 NEEDS_THREADS = ("--overlap needs an MPI that any thread may call (MPI_THREAD_MULTIPLE), this one gives less: leave "
                  "mpi4py.rc.thread_level at 'multiple', install an MPI built for it, or say --no-overlap")
@@ -58,7 +59,7 @@ def choose_overlap(wanted: bool | None, threads: bool, machines: Machines, hosts
     ranks, available = max(hosts, key=lambda host: host[0] / host[1])
     if ranks > MOST_A_CORE * available and not on_gpu:
         return OverlapChoice("no", f"exchanges do not overlap with computation: {ranks} ranks of a host share "
-                                   f"{available} core{'s' * (available > 1)} (--overlap: they do)")
+                                   f"{counted(available, 'core')} (--overlap: they do)")
     return OverlapChoice("thread", "exchanges overlap with computation, as there are several machines "
                                + ("and GPUs compute" if on_gpu else f"and at most {MOST_A_CORE} ranks a core")
                                + " (--no-overlap: they do not)")

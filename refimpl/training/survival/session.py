@@ -35,7 +35,8 @@ from refimpl.training.survival.undo import Undo
 from refimpl.training.trainer import metrics_of
 from refimpl.transport.channel import NONE
 from refimpl.transport.errors import CollectiveError
-from refimpl.transport.survival import MPI_ERRORS, SurvivingCommunicator, is_death, ranks_named
+from refimpl.transport.survival import MPI_ERRORS, SurvivingCommunicator, is_death
+from refimpl.words import ranks_named
 
 ANY_DEAL = ("auto", "direct", "hierarchical")
 """Allreduce algorithms that add in tree order for any division of the microbatches among ranks."""
@@ -171,7 +172,8 @@ class SurvivingSession(Session):
         trainer, comm = self.trainer, self.trainer.comm
         if dead := sorted(set(self.living) - set(comm.starters)):
             mesh = "and no layer is cut" if self.options.mesh is None else f"on the mesh {trainer.plan.on_mesh}"
-            self._tell(f"{ranks_named(dead)} died, {ranks_named(comm.starters)} go{'es' * (comm.size == 1)} on"
+            living = ranks_named(comm.starters, " ")
+            self._tell(f"{ranks_named(dead, ' ')} died, {living} go{'es' * (comm.size == 1)} on"
                        + f", {mesh}" * (self.members > 1))
         if self.memory is None:
             return super()._load()

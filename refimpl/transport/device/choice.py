@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from refimpl.words import ranks_named
+
 TRANSPORTS = ("auto", "nccl", "staged")
 SEVERAL_RANKS_A_GPU = 23000  # the first NCCL that allows them
 NCCL_NEEDED = 20700  # the first with send and receive
@@ -67,9 +69,9 @@ def choose_transport(gpus: list[RankGpu], wanted: str = "auto") -> TransportChoi
 def _why_not_nccl(gpus, crowded) -> str:
     """Return why NCCL cannot be used, with the remedy; "" if it can."""
     versions = [rank.nccl for rank in gpus]
-    without = [str(rank) for rank, version in enumerate(versions) if version < NCCL_NEEDED]
+    without = [rank for rank, version in enumerate(versions) if version < NCCL_NEEDED]
     if without:
-        return (f"CuPy finds no NCCL on rank{'s' * (len(without) > 1)} {', '.join(without)}: install the extra cuda12 "
+        return (f"CuPy finds no NCCL on {ranks_named(without)}: install the extra cuda12 "
                 "or cuda13 (pip install nvidia-nccl-cu12, nvidia-nccl-cu13)")
     if len(set(versions)) > 1:
         said = ", ".join(f"{version_name(version)} on rank {rank}" for rank, version in enumerate(versions))
