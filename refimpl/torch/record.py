@@ -1,6 +1,6 @@
 """Find the rows that a batch needs: record its look-ups while the module runs without its tables."""
 
-import time
+import timeit
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from refimpl.torch.tables import Noted
 from refimpl.torch.tensors import Microbatch, on_device
 
 CPU, META = torch.device("cpu"), torch.device("meta")
-RECURRENT = (nn.LSTM.forward, nn.GRU.forward, nn.RNN.forward)
 
 
 class Recorder:
@@ -29,8 +28,8 @@ class Recorder:
     def __init__(self, bound: Bound):
         self.bound, self.device, self.count, self.standing = bound, None, None, {}
         self.with_gradients = False  # whether the module computes gradients (torch.autograd.grad) meanwhile
-        self.recurrent = {layer: shapes_of_recurrent for layer in bound.module.modules()
-                          if isinstance(layer, nn.RNNBase) and type(layer).forward in RECURRENT}
+        self.shapes = {layer: SHAPES[type(layer).forward] for layer in bound.module.modules()
+                       if type(layer).forward in SHAPES and "forward" not in vars(layer)}
 
     def rows_needed(self, batch) -> dict:
         """Return table -> (k,) int64 sorted unique row numbers. Raises ValueError for an id outside its table."""
@@ -58,9 +57,7 @@ class Recorder:
         self.device = min((META, CPU), key=lambda device: self._seconds(batch, device)) if same else CPU
 
     def _seconds(self, batch, device) -> float:
-        begin = time.perf_counter()
-        self._run(batch, device)
-        return time.perf_counter() - begin
+        return min(timeit.repeat(lambda: self._run(batch, device), number=1, repeat=3))
 
     def _run(self, batch, device, *endings) -> dict:
         """Return table -> list of the looked-up ids, up to the last look-up or an exception of these types."""
@@ -77,7 +74,7 @@ class Recorder:
         given = Microbatch(*mapped(tuple(on_device(batch, CPU)), lambda leaf: _there(leaf, device)))
         with repeatable(batch.key, CPU), torch.set_grad_enabled(self.with_gradients):
             try:
-                bound.call(given, CPU, self._values(device), notes, answers=self.recurrent if device == META else {})
+                bound.call(given, CPU, self._values(device), notes, answers=self.shapes if device == META else {})
             except (_LastLookUp, *endings):
                 pass
         return {name: note.ids for name, note in notes.items()}
@@ -98,12 +95,16 @@ class Recorder:
 
 
 def shapes_of_recurrent(layer, input, hx=None):
-    """Return tensors with the shapes of the results of ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``, which would be slow.
-    Local."""
+    """Return tensors with the shapes of the results of ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``. Local."""
     ways, width = 1 + layer.bidirectional, layer.proj_size or layer.hidden_size
     batch = () if input.ndim == 2 else (input.shape[0 if layer.batch_first else 1],)
     hidden, cell = (input.new_empty(ways * layer.num_layers, *batch, size) for size in (width, layer.hidden_size))
     return input.new_empty(*input.shape[:-1], ways * width), (hidden, cell) if layer.mode == "LSTM" else hidden
+
+
+SHAPES = {forward: shapes_of_recurrent for forward in (nn.LSTM.forward, nn.GRU.forward, nn.RNN.forward)} | {
+    nn.Dropout.forward: lambda layer, input: input}
+"""Layers that take PyTorch longer than a millisecond on the meta device, and what answers in their place."""
 
 
 class _LastLookUp(BaseException):

@@ -225,3 +225,13 @@ def test_recurrent_layers_have_the_shapes_that_are_said(shape):
             found, wanted = shapes_of_recurrent(layer, torch.empty(shape, device="meta")), layer(torch.zeros(shape))
             flat = [[part.shape for part in tensors_in(tree)] for tree in (found, wanted)]
             assert flat[0] == flat[1] and found[0].is_meta
+
+
+def test_a_layer_with_a_forward_of_its_own_keeps_it():
+    """While look-ups are recorded, only PyTorch's own forward of a slow layer is left out."""
+    module, called = nn.Sequential(nn.Embedding(4, 2), nn.Dropout(0.5), nn.Dropout(0.5)), []
+    own = module[1].forward = lambda input: called.append(input.device.type) or input
+    model = TorchModel(module, lambda module, batch: module(batch.inputs).sum())
+    assert list(model.recorder.shapes) == [module[2]]
+    computed(model, batch_of(inputs=np.array([1, 3])))
+    assert module[1].forward is own and "meta" in called

@@ -89,7 +89,10 @@ class Synchronous:
             if self.between is not None and self.overlap != "thread":
                 self.between()
             losses, error = self._compute(number, exchanges, reading)
-            reduced, loss, norm = self._sum_up(number, exchanges, losses, error, meanwhile)
+            try:
+                reduced, loss, norm = self._sum_up(number, exchanges, losses, error, meanwhile)
+            except MemoryError as problem:  # if there was an error before, this rank has no memory left to tell it
+                raise error or problem
             with self.timeline.phase("update"):
                 rate = 0.0 if norm is None else self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
         finally:
