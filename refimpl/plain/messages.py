@@ -55,7 +55,8 @@ class Messages:
 def exchange_nodes(send, nodes, nodes_of, empty, phase):
     """Exchange row gradients; return {node: RowGradient} of all that arrived, for ``tree.add_up``. Collective.
 
-    nodes: those of this rank, {(start, stop): RowGradient}.  nodes_of[r]: the nodes of rank r.
+    A node is a pair (start, stop). Its row gradient is the sum of microbatches start to stop - 1 (see ``adding.tree``).
+    nodes: those of this rank, {node: RowGradient}.  nodes_of[r]: the nodes of rank r.
     send(ids, array, phase): a function. array[i] belongs to row ids[i]; it is sent to all ranks that add up this row.
     The function returns a list: what each rank sent to this one.
     One node of each rank is sent at a time. A rank that has no more nodes sends the row gradient ``empty``.

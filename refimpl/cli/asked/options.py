@@ -25,7 +25,7 @@ SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-a
                 "codec": "--codec"}
 """Options that a plan decides: option -> its name. They are refused beside a plan, which would not use them."""
 REDUCERS = ("auto", *ALGORITHMS, NCCL)
-SERVED = {name: of for name, (_, of, *_) in CONSISTENCIES.items()}
+SERVED = {name: of for name, (_, of) in CONSISTENCIES.items()}
 """Consistencies that need a server: name -> the text that follows it."""
 
 

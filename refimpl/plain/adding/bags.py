@@ -3,7 +3,8 @@
     sum     g[k] = sum of g_b              for each time that row k is in bag b; g_b: the gradient of the bag's output
     mean    g[k] = sum of g_b / count_b    count_b: the number of look-ups in bag b
 
-The padding index stands for an empty place in a bag: it is not counted, and its row gets no gradient.
+The padding index stands for an empty place in a bag: it is not counted, and its row gets no gradient. The conformance
+suite computes its expected values with this class.
 """
 
 import numpy as np

@@ -4,10 +4,11 @@
     convolutions         every rank computes its own microbatches with all weights
     a layer that is cut  member 0 computes the left columns, member 1 the right ones, of all microbatches of the group
 
-In one round the K members of a group take one microbatch each through the layers that are cut (SplitBrain's modulo
-layer). Each column of an output needs whole rows of the input, so the members gather the outputs of a layer before the
-next one. Backwards, each member has a partial sum over its columns. These are added up, as nodes of one tree. The unit
-of computation is one microbatch times one block of columns. It is the same on every mesh, and so are the bits.
+A step is a sequence of rounds, one for each microbatch of a member. In a round each of the K members contributes one
+microbatch, and all members take these K together through the layers that are cut (SplitBrain's modulo layer). Each
+column of an output needs whole rows of the input, so the members gather the outputs of a layer before the next one.
+Backwards, each member has a partial sum over its columns. These are added up, as nodes of one tree. The unit of
+computation is one microbatch times one block of columns. It is the same on every mesh, and so are the bits.
 
     mpirun -n 4 python -m refimpl.plain.model_parallel.groups
 """

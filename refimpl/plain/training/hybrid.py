@@ -89,12 +89,17 @@ class Hybrid:
         self.steps_done += 1
 
     def sha256(self):
-        """Return the hash of all parameters, as a training prints it. Collective."""
-        digest = hashlib.sha256()
-        for name, strategy in sorted(self.strategies.items()):
-            whole = strategy.whole(strategy.values)
-            digest.update(f"parameter/{name} {whole.dtype.str} {whole.shape}\n".encode() + whole.tobytes())
-        return digest.hexdigest()
+        """Return the hash of all parameters. Collective."""
+        return sha256_of(self.strategies)
+
+
+def sha256_of(strategies):
+    """Return the hash of all parameters, as a training prints it. strategies: name -> strategy. Collective."""
+    digest = hashlib.sha256()
+    for name, strategy in sorted(strategies.items()):
+        whole = strategy.whole(strategy.values)
+        digest.update(f"parameter/{name} {whole.dtype.str} {whole.shape}\n".encode() + whole.tobytes())
+    return digest.hexdigest()
 
 
 def main(comm=MPI.COMM_WORLD):

@@ -1,4 +1,4 @@
-"""Optimizers that other frameworks write in another way, with the line that differs.
+"""Optimizers that other frameworks write in another way, with the line that differs. The conformance suite uses them.
 
     adam-hat         p -= (rate sqrt(1 - beta2^t) / (1 - beta1^t) m) / (sqrt(v) + epsilon)     TensorFlow
     adagrad-inside   a += g g;                         p -= (rate g) / sqrt(a + epsilon)       optax, Keras

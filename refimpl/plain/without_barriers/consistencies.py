@@ -92,10 +92,9 @@ class Backup(Asynchronous):
         return [sorted(first, key=lambda p: p.worker)]
 
 
-CONSISTENCIES = {"synchronous": (Backup, "", 0, 0), "asynchronous": (Asynchronous, "", 0, 0),
-                 "bounded": (Bounded, ":S", 0, math.inf), "snapshot": (Snapshot, ":S", 0, math.inf),
-                 "softsync": (Softsync, ":n", 1, 0), "backup": (Backup, ":B", 0, -1)}
-"""Name -> (class, parameter, its smallest value, its largest value minus N). For backup:B the largest is N - 1."""
+CONSISTENCIES = {"synchronous": (Backup, ""), "asynchronous": (Asynchronous, ""), "bounded": (Bounded, ":S"),
+                 "snapshot": (Snapshot, ":S"), "softsync": (Softsync, ":n"), "backup": (Backup, ":B")}
+"""Name -> (class, parameter)."""
 
 DECENTRALISED = {"easgd": ":PERIOD", "gossip": "", "local": ":E"}
 """The ways to train without a server (``decentralised``): name -> parameter."""
@@ -109,12 +108,13 @@ def is_decentralised(text):
 def consistency(text, workers, steps):
     """Return a new consistency for one owner. text: for instance "bounded:2". Raises ValueError for another text."""
     name, colon, number = text.partition(":")
-    kind, takes, least, most = CONSISTENCIES.get(name, (None, "", 0, 0))
+    kind, takes = CONSISTENCIES.get(name, (None, ""))
     if kind is None or bool(colon) != bool(takes):
-        known = ", ".join(each + parameter for each, (_, parameter, *_) in CONSISTENCIES.items())
+        known = ", ".join(each + parameter for each, (_, parameter) in CONSISTENCIES.items())
         others = ", ".join(each + parameter for each, parameter in DECENTRALISED.items())
         raise ValueError(f"no consistency is called {text!r}: write one of {known}; or, without a server, {others}")
-    if takes and not (number.isdecimal() and least <= int(number) <= most + workers):
-        to = "on" if most == math.inf else f"to {most + workers}, with {workers} workers"
+    least, most = {"softsync": (1, workers), "backup": (0, workers - 1)}.get(name, (0, math.inf))
+    if takes and not (number.isdecimal() and least <= int(number) <= most):
+        to = "on" if most == math.inf else f"to {most}, with {workers} workers"
         raise ValueError(f"{text}: {takes[1:]} must be a whole number, from {least} {to}")
     return kind(workers, steps, int(number or 0))

@@ -2,7 +2,7 @@
 
     none                g                                     the gradient is not changed
     staleness-aware     g / max(1, τ)                         τ: the updates of this row since the worker pulled it
-    dc-asgd             g + λ G ⊙ g ⊙ (w - b),  G = N g       delay compensation: G ⊙ G stands for the Hessian
+    dc-asgd             g + λ G ⊙ g ⊙ (w - b),  G = N g       delay compensation: G ⊙ G replaces the second derivatives
     dc-asgd-adaptive    the same with λ / sqrt(MS + ε),  MS = m MS + (1 - m) G ⊙ G
 
 g is the gradient of one variable, or of the rows that the worker touches. The gradients g of all N workers add up to
