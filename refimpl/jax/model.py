@@ -210,7 +210,7 @@ class JaxModel:
             again = self._gradient_of(self.loss).trace(*arguments)
         if _drawn() != before:
             raise ValueError("the loss draws from NumPy's (np.random) or Python's (random) numbers, but only when it "
-                             "is compiled: they would be the same in every step, and others on each rank. Draw by "
+                             "is compiled: they would be the same in every step, and differ between ranks. Draw by "
                              "jax.random and batch.key")
         if effects := traced.jaxpr.effects:
             raise ValueError(f"the loss has side effects ({', '.join(map(str, effects))}), for other microbatches "

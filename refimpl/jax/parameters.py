@@ -85,7 +85,7 @@ def _statistic(name, leaf, dtype, constants) -> Variable:
 
 
 LARGEST = 1 << 20
-"""Of integers that a loss changes: the mean of a number in float32 is then nearer to it than to the next."""
+"""The largest integer that a loss may change. The mean in float32 of equal numbers up to it can be rounded to them."""
 
 
 def as_changed(name, value, dtype):
@@ -97,7 +97,7 @@ def as_changed(name, value, dtype):
         return value.astype(dtype)
     found, size = np.rint(value), np.abs(value)
     if (np.abs(value - found) > 1e-3 + 1e-6 * size).any() or (size > LARGEST).any():
-        raise ValueError(f"{name} is {dtype}, and the loss changed it to another value in each microbatch, or to one "
+        raise ValueError(f"{name} is {dtype}, and the loss gave it different values in different microbatches, or one "
                          f"above {LARGEST}: only floats can be the mean of the microbatches' values")
     return found.astype(dtype)
 

@@ -16,10 +16,10 @@ MOST_BYTES = 1 << 26
 def refuse_other(bound: Bound, total, gradients, dense, needed, rows, batch):
     """Raise ValueError, which names the variable, unless PyTorch alone has the same loss and gradients. Local.
 
-    The module itself runs, with its own parameters and look-ups in whole tables. A deep copy would lose hooks, views,
-    and what refers to parameters from outside. Operations and their order are the same, and so are the bits: gradients
-    with other bits in a second computation would depend on the number of ranks. Nothing is compared on a GPU, or if the
-    tables are larger than MOST_BYTES.
+    The module itself runs, with its own parameters and look-ups in whole tables. (A deep copy would lose hooks, views,
+    and references from outside.) The operations and their order are the same, so the bits must be the same. If a second
+    computation gave other bits, the gradients would depend on the number of ranks. Nothing is compared on a GPU, or if
+    the tables are larger than MOST_BYTES.
     total: the loss, before it is divided.  gradients: variable -> gradient.  dense: variable -> value.  needed, rows:
     table -> ids, their values.
     """

@@ -156,9 +156,9 @@ class Bound:
         return self.copies[device]
 
     def statistics(self, device) -> dict:
-        """Return new running statistics for the statistics of the batch: buffer -> tensor; counts on the host.
+        """Return buffer -> tensor, to which a forward pass writes the batch's statistics; counts are on the host.
 
-        And copies of the buffers that a forward pass changes, with the values of the step.
+        Also copies of the buffers that a forward pass changes, with the values of the step.
         """
         moving = {name: self.moving.get(name, getattr(*place)).detach().to(device, copy=True)
                   for name, place in self.parts.moving.items()}

@@ -14,8 +14,8 @@ def leaving(values, gradients, batch, xp, looking: bool):
     """A context for the backward pass that adds dense gradients to ``gradients`` and calls ``batch.ready``. Local.
 
     values: name -> parameter.  gradients: name -> array of gradients that are final already.
-    It does nothing if nobody waits for gradients, unless hooks must be checked: the user's, or all (``looking``). On a
-    GPU PyTorch runs the backward pass in a thread of its own, so there nothing is sent before its end.
+    If nobody waits for gradients, it only checks hooks, and only if parameters have some, or if ``looking``. On a GPU
+    it does nothing, because PyTorch runs the backward pass in a thread of its own.
     """
     if xp is not np or not (looking or batch.ready is not nobody_waits
                             or any(value._post_accumulate_grad_hooks for value in values.values())):
@@ -33,9 +33,9 @@ def _hooked(values, gradients, ready, xp):
 
     def leave(name, _):
         if name in gradients:
-            raise ValueError(f"the gradient of {name} comes in several parts in the backward pass, and had left "
-                             "after the first: parts of the module that share it are computed again, each by itself; "
-                             "say checkpoint(..., use_reentrant=False)")
+            raise ValueError(f"the gradient of {name} comes in several parts in the backward pass, and was sent after "
+                             "the first: parts of the module that share it are computed again, each by itself; say "
+                             "checkpoint(..., use_reentrant=False)")
         if (gradient := values[name].grad) is None:
             raise ValueError(f"a hook of {name} has taken its gradient away: the training's optimizer needs it; leave "
                              "the hook out")

@@ -18,8 +18,8 @@ def refuse_shared(module, parts: Parts):
     lie = sorted((*place, name) for name, tensor in registered.items() if (place := _place(tensor)))
     for (_, end, one), (begin, _, other) in zip(lie, lie[1:]):
         if begin < end and (one in trained or other in trained):
-            raise ValueError(f"{one} and {other} are in one memory: they would be trained apart. Give the module the "
-                             "same parameter in both places, or one of them a copy, clone()")
+            raise ValueError(f"{one} and {other} are in one memory, but would be trained separately. Use the same "
+                             "parameter in both places, or give one of them a copy: clone()")
     moved = {name: place for name in trained
              if (place := _place(trained[name])) and (name in parts.sparse or place[0] % ALIGNMENT)}
     for owner in module.modules():
@@ -33,12 +33,12 @@ def _refuse_views(where, value, trained, moved, parts):
         place = _place(tensor)
         for name, (begin, end) in moved.items() if place else ():
             if tensor is not trained[name] and place[0] < end and begin < place[1]:
-                told = f"{where} is in the memory of {name}, and would keep the values from when it was made, as "
+                told = f"{where} is in the memory of {name}, and would keep old values, because "
                 if name in parts.sparse:
-                    raise ValueError(f"{told}only the rows that are looked up are here: make the table a dense "
+                    raise ValueError(f"{told}a rank has only the rows that it looks up: make the table a dense "
                                      f"variable, TorchModel(..., dense=[{name!r}])")
-                raise ValueError(f"{told}the parameter lies at no multiple of {ALIGNMENT} bytes and is moved: make it "
-                                 "of a copy, nn.Parameter(values.clone()), before the view is made")
+                raise ValueError(f"{told}the parameter begins at no multiple of {ALIGNMENT} bytes and is copied to "
+                                 "one: say nn.Parameter(values.clone()) before you make the view")
 
 
 def _tensors(value, seen):

@@ -19,10 +19,10 @@ CPU, META = torch.device("cpu"), torch.device("meta")
 class Recorder:
     """Records look-ups. Local.
 
-    The module runs with real integers, and with floats that have only a shape (PyTorch's meta device), so that little
-    is computed. If its look-ups depend on more than this (on random numbers drawn after others, on values), the first
-    batch shows it. The module then runs with its initial values, and also if this is faster. Each run ends with the
-    last look-up; the first batch gives their number.
+    The module runs with real integers, and with floats that have only a shape (PyTorch's meta device), so little is
+    computed. The first batch shows whether look-ups depend on more than this, for example on values. If they do, or if
+    it is faster, the module runs with its initial values. The first batch also gives the number of look-ups. Each run
+    ends with the last of them.
     """
 
     def __init__(self, bound: Bound):

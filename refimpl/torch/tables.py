@@ -18,7 +18,7 @@ class PulledRows:
     """The rows of one table that a microbatch pulled, with a note of those that it touched. Local.
 
     ids: (k,) int64 NumPy array, sorted, unique.  rows: (k, d) tensor.
-    lies_at: (rows of the table,) int64 tensor on the CPU, to be overwritten: quicker than a search; None: search.
+    lies_at: (rows of the table,) int64 tensor on the CPU, which receives the place of each id; None: ids are searched.
     """
 
     def __init__(self, name, ids, rows, lies_at=None):

@@ -67,8 +67,9 @@ GROUPS = {"lr": "learning_rate", "weight_decay": "weight_decay"}
 def settings_of(parts, groups) -> dict[str, dict]:
     """Return parameter -> its own fields of ``Variable``, by PyTorch's parameter groups. Local.
 
-    groups: [{"params": parameters, or names, "lr": rate, "weight_decay": decay}, ...]; what a group leaves out, options
-    say.  Raises ValueError unless each trained parameter is in one group, for a group that says more, or another one.
+    groups: [{"params": parameters, or names, "lr": rate, "weight_decay": decay}, ...]; the options decide what a group
+    leaves out.  Raises ValueError unless each trained parameter is in exactly one group, or if a group has anything
+    else.
     """
     names = {id(parts.parameter(name)): name for name in (*parts.dense, *parts.sparse)}
     found: dict[str, dict] = {}

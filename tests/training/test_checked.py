@@ -179,7 +179,7 @@ def test_a_row_gradient_that_is_used_again_in_a_later_step():
 @pytest.mark.parametrize("step, targets", [(0, 24), (1, 4)])
 def test_another_normaliser(step, targets):
     data = Meddled(True, lambda step, index, batch: replace(batch, normaliser=float(len(batch.targets))))
-    with pytest.raises(ValueError, match=f"^microbatch 0 of step {step} has normaliser 3.0; .* has {targets} targets"):
+    with pytest.raises(ValueError, match=f"^microbatch 0 of step {step} has normaliser 3.0, .* has {targets} targets"):
         CheckedData(data).read(step, 0, {0: {}})
 
 

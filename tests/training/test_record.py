@@ -50,7 +50,7 @@ def test_what_no_training_left_is_refused(case):
             (first[:-1], "owner|it is cut"),
             ([9, *first], "there is no worker 9, only 3"),
             (first[:1] * 2 + first, "not of a training"),
-            (first + first[-1:], f"owner 0, entry {len(first)}: worker {first[-1]} had done")):
+            (first + first[-1:], f"owner 0, entry {len(first)}: worker {first[-1]} had finished")):
         with pytest.raises(ValueError, match=words):
             check_possible(changed(record, 0, entries), text, STEPS)
     with pytest.raises(ValueError, match="not of a training|ends before"):

@@ -40,9 +40,9 @@ class CheckedData:
             raise ValueError(f"the data's microbatch({step}, {index}) returned {type(batch).__name__}: it must return "
                              "a Batch, or None for a microbatch without targets")
         if examples is not None and batch.normaliser != examples:
-            raise ValueError(f"microbatch {index} of step {step} has normaliser {batch.normaliser!r}; its global batch "
-                             f"has {examples!r} targets, as the data's examples({step}) says: give every one of its "
-                             "microbatches that as its normaliser")
+            raise ValueError(f"microbatch {index} of step {step} has normaliser {batch.normaliser!r}, but the data's "
+                             f"examples({step}) says that the global batch has {examples!r} targets: give this number "
+                             "to each microbatch of the step as its normaliser")
         batch = copy.copy(batch)  # whatever else a batch of one's own has
         batch.index = index
         for field in FIELDS:

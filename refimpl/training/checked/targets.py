@@ -89,9 +89,9 @@ class Targets:
         says = f"examples({step})"
         texts = self.comm.share_text(f"{self.words}, where {says} says {self.said.examples}")
         told = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
-        return CollectiveError(f"the microbatches of step {step} do not hold the targets that the data's {says}, their "
-                               f"normaliser, says: {told}. Let each target be in one microbatch, and each rank say the "
-                               "same; where some do not count, let the batch's weights be 0 there, else 1")
+        return CollectiveError(f"the microbatches of step {step} do not hold the targets that the data's {says} counts"
+                               f": {told}. Put each target into one microbatch, and let {says} return the same number "
+                               "on every rank. If some targets do not count, give them the weight 0, and the others 1")
 
 
 def _count(batch, way: int) -> int | None:

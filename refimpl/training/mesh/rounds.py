@@ -1,4 +1,6 @@
-"""Equals plain/model_parallel/groups.py: a step on a mesh, in K rounds at most, each with equal parts of every member.
+"""Equals plain/model_parallel/groups.py: a step on a mesh, in K rounds at most.
+
+In each round every member contributes equally many microbatches:
 
     features of round j + 1 ─▶ send their rows ─▶ cut layers of round j, forward and backward ─▶ its features, backward
                                (they travel during the computation of round j)

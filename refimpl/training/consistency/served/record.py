@@ -123,11 +123,11 @@ def _lacks(worker, owner, owners, overs, text) -> str:
     pulls = [one.clocks[worker] + (worker in one.pulled) for one in owners]
     mine, complete = owner.clocks[worker] + (worker in owner.pulled), min(pulls)  # steps of which it has all values
     if complete == max(pulls) and all(overs[worker]):
-        return f"worker {worker} had done"
+        return f"worker {worker} had finished"
     if worker in owner.pulled:
         return "" if complete == mine else f"worker {worker} pushes before all owners have answered it"
     if complete < mine:
-        return f"worker {worker} pulls before all owners have answered its pull before"
+        return f"worker {worker} pulls before all owners have answered its last pull"
     return "" if owner.answers(worker) else f"worker {worker} pulls, but {text} lets it wait"
 
 
