@@ -14,9 +14,13 @@ ULFM. --kill 2@5@0.1: rank 2 kills itself in step 5, after 0.1 s.
     mpirun --with-ft ulfm -n 4 python -m refimpl.plain.training.survive lm --steps 10 --kill 2@5@0.1   # the same hash
 """
 
+import os
+
+if __name__ == "__main__":  # NumPy reads these when it is imported. More threads may add in another order
+    os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
+
 import argparse
 import copy
-import os
 import signal
 import threading
 
