@@ -141,10 +141,10 @@ def print_table(model: str, chosen):
     out.print(_variables(model, chosen), _architectures(chosen))
     carried = ("are counted at the card that carries the most, in and out" if len(chosen.network.machines) > 1
                else "are those of all ranks together")
-    out.print(f"{headline(chosen)}. A time is predicted for the exchanges of a whole step in which this variable has "
-              f"this strategy and all others keep theirs; MB {carried}.", highlight=False)
+    out.print(f"{headline(chosen)}. ms: the predicted time of all exchanges of a step in which this variable has this "
+              f"strategy and all others keep theirs. MB {carried}.", highlight=False)
     if any("reduce-scatter" in f.candidates for f in chosen.forecasts):
-        out.print("Of dense variables, allgather is reduce-scatter, update, allgather (--shard-optimizer).")
+        out.print("For dense variables, allgather means reduce-scatter, update, allgather (--shard-optimizer).")
     out.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
     for line in OPERATIONS:
         out.print(f"- {line}", highlight=False)

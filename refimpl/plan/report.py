@@ -10,12 +10,12 @@ from refimpl.plan.strategy import names_of
 from refimpl.words import counted
 
 OPERATIONS = (
-    "before the network, a rank adds up the gradients of its microbatches, merges rows with the same number, and asks "
-    "for each row once. With local aggregation the ranks of a machine do this together",
+    "before anything is sent, a rank adds up the gradients of its microbatches and merges rows with the same number. "
+    "It asks for each row once. With local aggregation the ranks of a machine do this together",
     "the owner of a row computes the sum, its squares for the clipping norm, and the update. If allreduce or allgather "
     "brings a gradient to every rank, each rank computes the same, with the same bits",
-    "after the network, the model itself computes what makes data larger: a copy of a row for each place in the batch, "
-    "dropout, logits",
+    "after rows have arrived, the model itself does what makes data larger: it copies a row to each place in the "
+    "batch, and computes dropout and logits",
 )
 """Where the operations after aggregation run (docs/paper.md, Mechanisms: placement of operations)."""
 

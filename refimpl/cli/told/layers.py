@@ -8,15 +8,15 @@ def print_layers(model: str, chosen, found):
     """Print a row for each layer and mesh, and their meaning. chosen: the plan.  found: its ``Layered``. Local."""
     out, ranks = console(160), chosen.plan.ranks
     out.print(_layers(model, chosen, found), _meshes(found, len(chosen.network.machines)))
-    out.print(f"A layer's bytes are a rank's in a step of {chosen.batch:,} examples on {counted(ranks, 'rank')}: data: "
-              "whole on each; model: cut over all; hybrid: cut over N / G, with the best G. FLOP/byte: data-parallel. "
-              "G* = √(2 N MB in² / (ofm k² 2)), of Das et al.; exact G: the divisor of N that sends least.",
+    out.print(f"MB: what one rank sends for a layer, in a step of {chosen.batch:,} examples on "
+              f"{counted(ranks, 'rank')}. data: the layer is whole on each rank. model: it is cut over all ranks. "
+              "hybrid: it is cut over groups of N / G ranks, with the best G. FLOP/byte: of a layer that is whole. "
+              "G* = √(2 N MB in² / (ofm k² 2)) (Das et al.). exact G: the divisor of N that sends least.",
               highlight=False)
     faster = [f"; {mesh.name} would take {mesh.seconds / found.chosen.seconds:.3g} of its time, and {mesh.refusal}"
               for mesh in found.meshes if mesh.seconds < found.chosen.seconds]
-    out.print(f"Mesh: {found.chosen.name}, DATA x MODEL, is predicted to be fastest of those that need no change"
-              f"{''.join(faster)}. Bytes are a rank's; seconds are those of exchanges, and nothing overlaps.",
-              highlight=False)
+    out.print(f"Of the meshes that need no change, {found.chosen.name} (DATA x MODEL) has the shortest predicted time"
+              f"{''.join(faster)}. MB: what one rank sends. ms: the exchanges alone, without overlap.", highlight=False)
     share = chosen.batch / ranks
     for model_ranks, batch in found.crossing.items():
         out.print(f"- K = {model_ranks} sends less than data-parallel while a rank has fewer than {float(batch):,.4g} "

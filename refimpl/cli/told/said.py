@@ -34,8 +34,8 @@ def introduce(comm, recipe, options, output, changes=()):
     dense = codecs_allowed(options.codec).get("dense", [IDENTITY])
     in_any_order = all(codec_of(codec).scaled for codec in dense)  # sums of integers
     if in_own_order and not in_any_order and comm.size > 2 and options.architecture != "ps":
-        print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
-              "are not those of other N (docs/design.md, I1)", flush=True)
+        print(f"note: {allreduce} adds in another order for each number of ranks, so the last bits of the result "
+              "depend on this number (docs/design.md, I1)", flush=True)
 
 
 def plot_search(result, output, quiet):
