@@ -44,8 +44,8 @@ def test_tree_prints_one_sum_and_another(capsys):
 def test_schedule_proves_two_and_refuses_one(capsys):
     schedule.main()
     ring, doubling, refused = capsys.readouterr().out.splitlines()
-    assert ring.startswith("ring(4): proved; 6 rounds; each rank sends {6} of 4 chunks")
-    assert doubling.startswith("halving_doubling(4): proved; 4 rounds; each rank sends {6} of 4 chunks")
+    assert ring.startswith("ring(4): proved; 6 rounds; the busiest rank sends 6 chunks; the least")
+    assert doubling.startswith("halving_doubling(4): proved; 4 rounds; the busiest rank sends 6 chunks; the least")
     assert doubling.endswith("chunks are added as ((0+1)+(2+3))") and "((0+3)+1)+2)" in ring
     assert refused.startswith("ring without one message: refused: rank ")
 
