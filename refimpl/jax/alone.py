@@ -13,7 +13,7 @@ MOST_BYTES = 1 << 26
 """The most bytes of all tables together. Larger tables are not made whole for this comparison."""
 
 CLOSE, NOISE = 1e-3, 1e-5
-"""The tolerances of a gradient, relative to its own norm and to that of all. (A bias before a batch norm is noise.)"""
+"""The tolerances of a gradient, relative to its own norm and to the norm of all gradients."""
 
 
 def refuse_other(model, loss, gradients, dense, fixed, needed, rows, arguments):

@@ -92,7 +92,7 @@ def _check(leaf):
     kind = np.asarray(leaf).dtype if is_numpy(leaf) or isinstance(leaf, (bool, int, float, np.generic)) else None
     if kind is None or kind.kind in "OSUMm":
         raise ValueError(f"a batch holds {kind or type(leaf).__name__}: a loss in JAX takes NumPy's arrays of numbers, "
-                         "on the CPU (--device cpu); turn it into such in the data")
+                         "on the CPU (--device cpu); convert it where the data are made")
     if kind.name in ("int64", "uint64") and not jax.config.jax_enable_x64 and np.size(leaf):
         for number in (np.min(leaf), np.max(leaf)):
             if number != number.astype(np.int32):

@@ -24,5 +24,5 @@ def explained(remedy: str, *files):
         if not any(kind.__name__ in str(problem) for kind in (PulledRows, NotedRows)):
             raise
         raise ValueError("a table is used otherwise than by params[NAME][ids], at "
-                         f"{line_of(problem, jax, *files)}: only the rows that were looked up are here. "
+                         f"{line_of(problem, jax, *files)}: a rank has only the rows that it looks up. "
                          f"{remedy}") from problem

@@ -41,8 +41,8 @@ class JaxModel:
     Raises ValueError, which names what cannot be trained here, and the remedy (docs/jax.md).
     """
 
-    remedy = "Layers take whole arrays: leave it out of rows={...}, so that it is a dense variable, or look it up in " \
-             "the loss. Tables of flax and equinox: LinenModel, NnxModel, EquinoxModel"
+    remedy = "Layers take whole arrays: leave the table out of rows={...}, so that it is a dense variable, or look " \
+             "its rows up in the loss. For tables of flax and equinox take LinenModel, NnxModel or EquinoxModel"
     metrics: tuple | list = ()
 
     def __init__(self, loss, parameters, *, rows=None, initial=None, evaluate=None):

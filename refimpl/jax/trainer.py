@@ -1,7 +1,7 @@
 """``Trainer``: training step by step in your own loop with optax. ``train`` does the same steps by itself.
 
     trainer = Trainer(model, optax.adamw(0.001), rows=optax.adam(0.001))
-    for batch in trainer.shard(data):                     one epoch; a batch is that of all ranks together
+    for batch in trainer.shard(data):                     one epoch; a batch of all ranks together
         loss, gradient = trainer.value_and_grad(batch)    of the mean loss, the same on every rank
         trainer.step(gradient)                            the optimizer's step
 
@@ -184,7 +184,8 @@ class JaxTrainer(OwnLoop):
 
     def _load_states(self, states):
         if _form(states) != _form(self.opt_state):
-            raise ValueError("the state is that of another transformation of optax: make the Trainer with the same one")
+            raise ValueError("the state belongs to another transformation of optax: make the Trainer with the one with "
+                             "which the state was saved")
         self.opt_state, self.params = states, None
 
 

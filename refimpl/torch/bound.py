@@ -145,8 +145,8 @@ class Bound:
             with torch._C.DisableTorchFunctionSubclass():
                 reached = self.own[name].grad is not None
             if reached:
-                raise ValueError(f"{name} is used through a view of it that was made before the forward pass, and "
-                                 "holds the values from then: look rows up by its layer alone, or make it a dense "
+                raise ValueError(f"{name} is used through a view that was made before the forward pass and has "
+                                 "old values: look rows up only by the table's layer, or make it a dense "
                                  f"variable, TorchModel(..., dense=[{name!r}])")
 
     def constants(self, device) -> dict:

@@ -1,7 +1,7 @@
 """``Trainer``: training step by step in your own loop. ``train`` does the same steps by itself.
 
     trainer = Trainer(module, loss, optimizer=torch.optim.AdamW(module.parameters()), microbatches=8)
-    for batch in trainer.shard(loader):           one epoch; a batch is that of all ranks together
+    for batch in trainer.shard(loader):           one epoch; a batch of all ranks together
         loss = trainer.loss(batch)                its mean, the same number on every rank
         trainer.backward(loss)                    the dense parameters' .grad has the sum over all ranks
         trainer.step()                            the optimizer's step
@@ -159,7 +159,8 @@ class TorchTrainer(OwnLoop):
             return [[group.keys() for group in state["param_groups"]] for state in states]
 
         if form(states) != form(self._states()):
-            raise ValueError("the state is that of other optimizers of torch.optim: make the Trainer with the same")
+            raise ValueError("the state belongs to other optimizers of torch.optim: make the Trainer with those with "
+                             "which the state was saved")
         for optimizer, theirs in zip(self.optimizers, states, strict=True):
             optimizer.load_state_dict(copy.deepcopy(theirs))
 

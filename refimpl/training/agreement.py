@@ -108,4 +108,4 @@ def _elements(variable, seed, start, stop):
     except Exception as problem:
         raise ValueError(f"the initial values of {variable.name!r} cannot be made ({type(problem).__name__}: "
                          f"{problem}): its initial needs elements(key, start, count), which returns (count,) numbers; "
-                         "Constant and Uniform are such") from problem
+                         "Constant and Uniform have it") from problem

@@ -122,7 +122,7 @@ def test_a_mean_is_found_where_a_loss_cannot_do_without_a_key():
 def test_a_table_that_is_not_looked_up(use):
     model = JaxModel(lambda params, batch: use(params["table"]), {"table": np.ones((9, 2), "float32")},
                      rows={"table": lambda batch: [1]})
-    with pytest.raises(ValueError, match=r"table is used otherwise than by .*, at test_refusals.py:\d+.*leave it out"):
+    with pytest.raises(ValueError, match=r"table is used otherwise than by .*, at test_refusals.py:\d+.*leave the table out"):
         computed(model, batch_of())
 
 

@@ -161,7 +161,7 @@ def test_going_on_from_a_state_dict():
         assert np.array_equal(ours, theirs)
     other = trainer_of(model_of("rated"), SGD, rows=ADAM)
     other.load_state_dict(pickle.loads(kept))
-    with pytest.raises(CollectiveError, match="the state is that of another transformation of optax"):
+    with pytest.raises(CollectiveError, match="the state belongs to another transformation of optax"):
         other.shard(data)
 
 

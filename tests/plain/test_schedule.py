@@ -33,7 +33,7 @@ def broken(change):
     lambda rounds: rounds.reverse(), lambda rounds: rounds[0].append((0, 2, 0, True)),
 ], ids=["lost message", "lost round", "round too many", "adds what it has", "backwards", "message twice"])
 def test_a_broken_schedule_is_refused(change):
-    with pytest.raises(ValueError, match=r"rank \d ends with rank \d's chunk \d \d times"):
+    with pytest.raises(ValueError, match=r"rank \d counted chunk \d of rank \d \d times"):
         plain.prove(broken(change), 4)
 
 

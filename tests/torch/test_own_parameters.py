@@ -221,7 +221,7 @@ def test_two_names_of_one_memory(kind):
 
 def test_a_loss_that_refers_to_a_table():
     module = made(Network)
-    with pytest.raises(CollectiveError, match="items.weight is used through a view of it"):
+    with pytest.raises(CollectiveError, match="items.weight is used through a view"):
         losses_of(module, outer(module), data())
     with pytest.raises(CollectiveError, match="items.weight is used outside of its layer"):
         losses_of(made(Network), iterating, data())

@@ -255,7 +255,7 @@ IN_THE_LOOP = [
     (lambda t, o, b: t.clip_grad_norm_(1.0), "clip_grad_norm_ comes between backward"),
     (lambda t, o, b: t.load_state_dict(nn.Linear(2, 2).state_dict()), "this is no state_dict of a Trainer"),
     (lambda t, o, b: t.evaluate(TorchData(Items(), 2, 8)), r"2 microbatches: say Trainer\(..., microbatches=2"),
-    (lambda t, o, b: t.load_state_dict(t.state_dict() | {"optimizers": []}), "the state is that of other optimizers of"),
+    (lambda t, o, b: t.load_state_dict(t.state_dict() | {"optimizers": []}), "the state belongs to other optimizers of"),
     (lambda t, o, b: t.shard(loader(15)), "the loader's batch_size=15 is not that of 4 microbatches"),
 ]
 

@@ -56,7 +56,7 @@ def prove(rounds, ranks):
         for chunk, found in enumerate(chunks):
             for other in range(ranks):
                 if found[other] != 1:
-                    raise ValueError(f"rank {rank} ends with rank {other}'s chunk {chunk} {found[other]} times")
+                    raise ValueError(f"rank {rank} counted chunk {chunk} of rank {other} {found[other]} times")
     return Counter(source for messages in rounds for source, _, _, _ in messages)
 
 

@@ -29,7 +29,7 @@ def train_with_restarts(arguments: list[str], directory: Path, ranks: int | None
 
     arguments: the training's command line, ``train`` first; its --output is ``directory``.  ranks: the largest number;
     None: as many as the hosts run.  hosts_file: read before each start; None: all ranks run here. The status is 0 if
-    the training is complete. Otherwise it is that of the last job, or 1 if that is 0.
+    the training is complete. Otherwise it is the status of the last job, or 1 if this was 0.
     Raises ValueError or OSError if the file of hosts cannot be used, or if none of its hosts answers.
     """
     for start in range(1, restarts + 2):

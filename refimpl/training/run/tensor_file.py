@@ -2,7 +2,7 @@
 
     8 bytes: length of the header | header, JSON: key -> dtype, shape, place of its bytes | the bytes of all arrays
 
-The file has the same bytes as that of ``safetensors.numpy.save_file``.
+The file has the same bytes as a file that ``safetensors.numpy.save_file`` writes.
 """
 
 import hashlib

@@ -45,7 +45,7 @@ class Meeting:
         return x
 
     def sums(self, number: int) -> bool:
-        """Return whether step ``number`` adds up all replicas. The last step also counts that of ``answer``. Local."""
+        """Return whether step ``number`` adds up all replicas. A sum of ``answer`` belongs to the last step. Local."""
         return False
 
     def partner(self, rank: int, number: int) -> int:
