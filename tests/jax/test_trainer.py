@@ -294,7 +294,7 @@ IN_THE_LOOP = [
     (lambda t, b: t.step(jax.tree.map(lambda leaf: leaf[None], t.value_and_grad(b)[1])), "of its form and shapes"),
     (opened_with(optimizer=lambda t: ADAM), "trainer.optimizer was replaced, .*: make another Trainer"),
     (opened_with(params=lambda t: jax.tree.map(jnp.zeros_like, t.params)), "trainer.params was changed outside of the"),
-    (lambda t, b: t.load_state_dict(t.state_dict() | {"optimizers": ADAM.init(t.params)}), "of another transformation"),
+    (lambda t, b: t.load_state_dict(t.state_dict() | {"optimizers": ADAM.init(t.params)}), "to another transformation"),
     (cut, r"no state_dict of .*parameter/tags has shape \(1, 4\), and here \(40, 4\)"),
     (lambda t, b: t.step(None), r"step\(gradient\) has no gradient: call trainer.value_and_grad"),
     (changed, "the optimizer of options takes the gradient .* as it is"),
