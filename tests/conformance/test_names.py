@@ -1,5 +1,7 @@
 """Kinds of mistake that are named, each planted in the reference adapter by other code than the deviation's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,55 @@ def _in_buffers(self, right, arrays):
         found[name] = kept.setdefault((name, array.shape, array.dtype), np.empty_like(array))
         found[name][...] = array
     return found
+
+
+def _in_turn(self, right, arrays):
+    """Results lie in two sets of buffers, which calls use in turn."""
+    self.calls = vars(self).get("calls", 0) + 1
+    kept = vars(self).setdefault("kept", {})
+    return {name: _kept(kept, (name, array.shape, array.dtype, self.calls % 2), array)
+            for name, array in right(arrays).items()}
+
+
+def _kept(buffers, key, array):
+    buffer = buffers.setdefault(key, np.empty_like(array))
+    buffer[...] = array
+    return buffer
+
+
+def _by_shape(lives):
+    """Results of one shape lie in one buffer. lives(self): the buffers."""
+    return planted(aggregate_dense=lambda self, right, arrays: {
+        name: _kept(buffers, (array.shape, array.dtype), array) for buffers in [lives(self)]
+        for name, array in right(arrays).items()})
+
+
+def _added_to(self, right, gradients, shapes):
+    """Rows are added to those of earlier calls."""
+    found, kept = right(gradients, shapes), vars(self).setdefault("kept", {})
+    for name, (ids, rows) in found.items():
+        kept[name] = merged((np.concatenate([kept.get(name, (ids[:0],))[0], ids]),
+                             np.concatenate([kept[name][1], rows]) if name in kept else rows))
+    return {name: kept[name] for name in found}
+
+
+def _bags_over(count):
+    """A bag's mean is divided by another number. count(rows of a bag, without padding)."""
+    def aggregate_bags(self, right, bags, shapes, pooling, padding):
+        wrong = {}
+        for name, (ids, offsets, g) in bags.items():
+            own = [part[part != padding] for part in np.split(ids, offsets[1:])]
+            factors = [max(1, len(part)) / count(part) for part in own] if pooling == "mean" else np.ones(len(own))
+            wrong[name] = ids, offsets, g * np.array(factors, g.dtype)[:, None]
+        return right(wrong, shapes, pooling, padding)
+
+    return planted(aggregate_bags=aggregate_bags)
+
+
+def _with_option(name, change):
+    """An optimizer with another number. change(number, ranks)."""
+    return planted(formula=lambda self, right, task, v: right(replace(task, options={
+        **task.options, name: change(task.options[name], self.world.size)}) if name in task.options else task, v))
 
 
 class LastReduced(Reference):
@@ -233,6 +284,15 @@ def _formula(name, kind):
 PLANTED = (
     ("view-of-buffer", planted(aggregate_dense=_in_buffers), "dense/"),
     ("view-of-buffer", planted(aggregate_rows=_rows_in_buffers), "rows/steps"),
+    ("view-of-buffer", planted(aggregate_dense=_in_turn), "dense/"),
+    ("buffer-shared", _by_shape(lambda self: vars(self).setdefault("kept", {})), "dense/"),
+    ("buffer-shared", _by_shape(lambda self: {}), "dense/"),
+    ("not-cleared", planted(aggregate_rows=_added_to), "rows/steps"),
+    ("repeats-counted-once", _bags_over(lambda rows: max(1, len(set(rows)))), "bags/"),
+    ("bag-miscounted", _bags_over(lambda rows: max(1, len(rows)) + 1), "bags/"),
+    ("decay-doubled", _with_option("decay", lambda decay, ranks: 2 * decay), "update/"),
+    ("decay-times-n", _with_option("decay", lambda decay, ranks: ranks * decay), "update/"),
+    ("beta2-usual", _with_option("beta2", lambda beta2, ranks: 0.999), "update/"),
     ("counts-of-rank-0", planted(aggregate_rows=_split_by_first), ("rows/prov", "rows/exact", "rows/empty-on-f")),
     ("absent-left-out", planted(aggregate_dense=_left_out), "dense/absent"),
     ("live-values", planted(update=lambda self, right, task: [(seen := right(task))[-1]] * len(seen)), "clip/"),

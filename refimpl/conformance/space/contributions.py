@@ -131,7 +131,8 @@ def _names(machine, place, shift):
     return machine.order(place) if abs(shift) == 2 else sorted(v.name for v in machine.case.variables)
 
 
-def _alike(a, b) -> bool:
+def alike(a, b) -> bool:
+    """Return whether gradients of two variables fit into each other's places. Local."""
     return a.sparse == b.sparse and (a.shape[1:] == b.shape[1:] if a.sparse else a.shape == b.shape)
 
 
@@ -141,7 +142,7 @@ def _of_neighbour(shift, part, machine, place):
     names = _names(machine, place, shift)
     at = names.index(place.variable.name) + shift // abs(shift)
     other = machine.case.variable(names[at]) if 0 <= at < len(names) else place.variable
-    return machine.given(replace(place, variable=other)) if _alike(other, place.variable) else part
+    return machine.given(replace(place, variable=other)) if alike(other, place.variable) else part
 
 
 @parametrised
@@ -236,6 +237,16 @@ def _all(bags, ids):
     return np.full(len(ids), True)
 
 
+def _of_mean(change):
+    """Change by what a bag's mean is divided: change(number of look-ups of each bag, at least 1)."""
+    return {"divisors": lambda bags, counts: change(counts) if bags.pooling == "mean" else np.ones_like(counts)}
+
+
+def _distinct(bags, ids):
+    """Count a row once in each bag."""
+    return bags.kept(ids) & np.isin(np.arange(len(ids)), np.unique([bags.bag, ids], axis=1, return_index=True)[1])
+
+
 BAGS = (
     ("padding-learned", "the padding index's row gets a gradient", {"kept": _all, "counted": Bags.kept}),
     ("padding-counted", "the padding index is counted in a bag's mean", {"counted": _all}),
@@ -250,6 +261,16 @@ BAGS = (
      {"divisors": lambda bags, counts: np.full_like(counts, len(counts))}),
     ("offsets-as-ends", "offsets are taken for the ends of bags: a look-up gets the gradient of the next bag",
      {"bag_of": lambda bags, at, offsets: np.minimum(Bags.bag_of(bags, at, offsets) + 1, len(offsets) - 1)}),
+    ("repeats-counted-once", "a bag's mean counts look-ups of the same row once", {
+        "bag_of": lambda bags, at, offsets: vars(bags).setdefault("bag", Bags.bag_of(bags, at, offsets)),
+        "counted": _distinct}),
+    *(("bag-miscounted", f"a bag's mean is divided by {words}", _of_mean(change)) for words, change in (
+        ("one more than its number of look-ups", lambda counts: counts + 1),
+        ("one less than its number of look-ups", lambda counts: np.maximum(1, counts - 1)),
+        ("the number of look-ups of the bag before", lambda counts: np.roll(counts, 1)),
+        ("the number of look-ups of the next bag", lambda counts: np.roll(counts, -1)),
+        ("the number of look-ups of the largest bag", lambda counts: np.full_like(counts, counts.max())),
+        ("the number of look-ups of the first bag", lambda counts: np.full_like(counts, counts[0])))),
 )
 """(code, words, methods in place of those of ``refimpl.plain.adding.bags``)."""
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from refimpl.conformance.bounds import Expected, bound, finite
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
-from refimpl.conformance.space.contributions import CHANGES, NARROW, of_arrays, of_numbers, of_rows
-from refimpl.conformance.space.deviation import Deviation, Impossible, Place, parametrised
+from refimpl.conformance.space.contributions import CHANGES, NARROW, alike, of_arrays, of_numbers, of_rows
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place, joined, parametrised
 from refimpl.plain.adding.rows import merge_occurrences
 
 
@@ -60,12 +60,20 @@ def _own_ids_last_rows(want, machine, place):
 
 
 def _accumulated(want, machine, place):
-    """The sum of this step's and all earlier ones': the buffer is not cleared."""
-    if isinstance(want.value, Rows):
+    """The sum of this step and of all earlier ones: the buffer is not cleared."""
+    parts = [*(machine.total(replace(place, step=s)).value for s in range(place.step)), want.value]
+    sizes = numbers_of(joined([with_numbers(part, np.abs) for part in parts]))
+    return replace(want, value=joined(parts), tolerance=finite(bound(8 * len(parts), sizes, want.dtype)))
+
+
+@parametrised
+def _of_last_alike(order, step, want, machine, place):
+    """The result of the last dense variable of the same shape. order(names): in which they are written."""
+    if place.variable.sparse or place.rank is None:
         raise Impossible
-    earlier = [machine.total(replace(place, step=s)) for s in range(place.step)]
-    return replace(want, value=sum((w.value for w in earlier), want.value),
-                   tolerance=sum((w.tolerance for w in earlier), want.tolerance))
+    written = map(machine.case.variable, order(machine.order(place)))
+    last = [v for v in written if alike(v, place.variable)][-1]
+    return machine.total(replace(place, step=step(place.step, machine.steps), variable=last))
 
 
 @parametrised
@@ -112,6 +120,12 @@ SIMPLE = (
     ("buffer-reused", "a rank gets the step before's result", _at_step(lambda s, n: max(0, s - 1))),
     ("view-of-buffer", "a result is a view of a buffer that the next call reuses: each shows what the last call left",
      _at_step(lambda s, n: n - 1)),
+    ("view-of-buffer", "a result is a view of one of two buffers that calls use in turn: it shows a later call's",
+     _at_step(lambda s, n: n - 1 - (n - 1 - s) % 2)),
+    *(("buffer-shared", f"results of one shape share a buffer: each shows the last variable {which} of {call} call",
+       _of_last_alike(order, step))
+      for which, order in (("that the rank produced", list), ("by name", sorted))
+      for call, step in (("the same", lambda s, n: s), ("the last", lambda s, n: n - 1))),
     ("view-of-buffer", "a result's rows are a view of a buffer that the next call reuses: under the row numbers of one "
      "call stand rows of later ones", _own_ids_last_rows),
     ("not-cleared", "results add up from step to step: a buffer is not cleared", _accumulated),

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from refimpl.conformance.space.by_rule import wrong_lines
+from refimpl.conformance.space.by_rule import wrong_lines, wrong_numbers
 from refimpl.conformance.space.deviation import Deviation, Impossible
 from refimpl.plain.updating.optimizers import OPTIMIZERS, SGD
 from refimpl.plain.updating.optimizers_elsewhere import EVERY
@@ -98,6 +98,8 @@ LINES = {"sgd": ((), "step", "decayed"), "momentum": ((), "velocity", "step"), "
          "adam": (("beta1", "beta2"), "first", "second", "corrections", "step"), "adam-hat": ((), "step"),
          "adagrad-inside": ((), "step")}
 """optimizer -> numbers of it, and the lines of its formula, of which ``wrong_lines`` makes mistakes."""
+USUAL = {"mu": 0.9, "dampening": 0.0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": 0.0}
+"""Number of an optimizer -> its usual default."""
 
 
 def _only(code, words, owner, methods) -> Deviation:
@@ -115,6 +117,18 @@ def _only(code, words, owner, methods) -> Deviation:
     return Deviation(code, words, {"formula": changed}, concerns)
 
 
+def _wrong_options():
+    """Yield the mistakes in a number of an optimizer."""
+    for name, usual in USUAL.items():
+        def given(case, name=name):
+            return bool(case.settings["task"]["options"].get(name))
+
+        yield from wrong_numbers(name, f"the optimizer's {name}", given, but=(
+            "missing", "squared", "inverted", "plus-one", "minus-one", "negated"))
+        yield Deviation(f"{name}-usual", f"the optimizer's {name} is {usual:g}, a usual default: not the number given",
+                        {name: lambda right, m, p, usual=usual: usual}, given, paired=False)
+
+
 @cache
 def deviations() -> list[Deviation]:
     """Return a deviation for each formula, and for each mistake in a line of one. Local."""
@@ -124,4 +138,5 @@ def deviations() -> list[Deviation]:
     found += [_only(f"{name}-{line}", f"{name}: {words}", EVERY[name], {line: wrong})
               for name, (numbers, *lines) in LINES.items() for line in lines
               for words, wrong in wrong_lines(EVERY[name], line, numbers)]
-    return [*found, Deviation("sgd-instead", "the optimizer is plain sgd", {"formula": lambda right, m, p: SGD()})]
+    return [*found, *_wrong_options(),
+            Deviation("sgd-instead", "the optimizer is plain sgd", {"formula": lambda right, m, p: SGD()})]

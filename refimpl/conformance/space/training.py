@@ -10,6 +10,7 @@ clipped       all variables' gradients after clipping
 updates       the gradients that are applied, one after the other: one, where nothing is wrong
 rate          the learning rate
 clock, ticks  how many updates there were before this one: for the optimizer, and for the rate
+mu, ...       each number of the optimizer
 formula       the optimizer, of ``refimpl.plain.updating.optimizers``
 before        a rank's values before an update;  restored variable: one variable's (value, state) after resuming
 visible       a variable's value, as the rank reads it after an update
@@ -159,7 +160,8 @@ class TrainingAnswers(Aggregation):
             before = replica.values[name]
             replica.values[name] = after = before.copy()
             places, g = self.plain.placed(self.task, gradient, before)
-            optimizer = self.decide("formula", self.plain.formula(self.task, at.variable), at)
+            task = replace(self.task, options={n: self.decide(n, x, at) for n, x in self.task.options.items()})
+            optimizer = self.decide("formula", self.plain.formula(task, at.variable), at)
             rate = self.plain.rate(self.task, self.decide("ticks", place.step, at))
             try:
                 optimizer.apply(after, replica.state[name], places, g.copy(),  # a wrong formula may write to it

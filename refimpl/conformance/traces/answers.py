@@ -5,22 +5,25 @@ Each update begins from their own numbers before it, where they hand them in; fr
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from itertools import combinations, permutations
 
 import numpy as np
 
 from refimpl.conformance.bounds import Expected, finite
-from refimpl.conformance.case import Case, CaseVariable, double, numbers_of, with_numbers
+from refimpl.conformance.case import Case, CaseVariable, double, numbers_of
 from refimpl.conformance.observe import Evidence
 from refimpl.conformance.space import contributions
 from refimpl.conformance.space.aggregation import Aggregation
-from refimpl.conformance.space.deviation import Deviation, Impossible, Place
+from refimpl.conformance.space.deviation import Impossible, Place
 from refimpl.conformance.space.training import RankState, TrainingAnswers
+from refimpl.conformance.traces.deviations import METRICS, of_given, of_microbatches
 from refimpl.conformance.traces.sources import Sources
+from refimpl.plain.adding.sums import norm_of
 
 RELATIVE = {"float32": 1e-5, "float64": 1e-12}
 """Of a predicted number: wrong gradients may be much larger than right ones, and so are their rounding errors."""
 UPDATE = ("state", "parameters")
+OWN = ("carried", "local")
+"""Stages of which each microbatch has its own arrays."""
 OF_SUMS = {"contribution", "uses", "members", "parts", "combined", "duplicates"}
 """Decisions before a sum: they explain no update of a sum that was right."""
 
@@ -46,13 +49,13 @@ class TracedCase(Case):
 def case_of(sources, wanted, gradients, stage, step) -> TracedCase:
     """Return what differs first, in a stage and a step, as a case. Local.
 
-    steps: each microbatch's gradients: as expected, if they are what differs.
+    steps: each microbatch's gradients; what is expected of each, if a microbatch's own arrays differ.
     """
     def given(s):
-        if stage != "local":
+        if stage not in OWN:
             return sources.local(s)
-        return [{v.name: wanted["local", s, m, v.name, "value"].value for v in sources.variables}
-                if m in sources.active(s) else None for m in range(sources.microbatches)]
+        return [{name: want.value for (*at, name, _), want in wanted.items() if at == [stage, s, m]} or None
+                for m in range(sources.microbatches)]
 
     return TracedCase(f"{sources.theirs.name}/{stage}", "update", "a training", sources.microbatches,
                       sources.variables, tuple(map(given, range(sources.steps))), exact=False,
@@ -78,43 +81,8 @@ class TraceEvidence(Evidence):
         for place, found in self.observed:
             stage, step, microbatch, name, part = place
             v = known.get(name, CaseVariable(name, numbers_of(found).shape))
-            yield (Place(step, microbatch, TracedPart(v.name, v.shape, v.sparse, v.dtype, stage, part)), found,
+            yield (Place(step or 0, microbatch, TracedPart(v.name, v.shape, v.sparse, v.dtype, stage, part)), found,
                    self.case.wanted[place])
-
-
-def _by_examples(part, machine, place):
-    """A microbatch's loss, and so its gradient, divided by its own number of examples."""
-    given = {what: machine.case.sources.ours.get("inputs", place.step, what, place.rank)
-             for what in ("normaliser", "targets", "weights")}
-    counted = given["targets"].size if given["weights"] is None else given["weights"].sum()
-    return with_numbers(part, lambda x: x * float(given["normaliser"] / counted))
-
-
-def _moved(order):
-    """Give each microbatch the gradients of another. order: microbatch -> the other."""
-    def changed(part, machine, place):
-        if place.rank not in order:
-            raise Impossible
-        return machine.given(replace(place, rank=order[place.rank]))
-
-    words = "; ".join(f"rank {m} has the gradients of rank {o}" for m, o in sorted(order.items()))
-    return Deviation("microbatches-swapped", words, {"contribution": changed})
-
-
-def of_microbatches(count: int) -> list[Deviation]:
-    """Return deviations of the gradients that microbatches have before they are added. Local."""
-    def times(factor):
-        return lambda part, machine, place: with_numbers(part, lambda x: x * factor)
-
-    everyone, pairs = range(count), list(combinations(range(count), 2))
-    orders = [*({a: b, b: a} for a, b in pairs), *({a: b} for a, b in permutations(everyone, 2)),
-              *({m: (m + by) % count for m in everyone} for by in (1, -1)), {m: count - 1 - m for m in everyone}]
-    return [Deviation("multiplied-by-n", f"gradients are {count} x ours: not averaged, or multiplied by the number of "
-                      "microbatches", {"contribution": times(count)}),
-            Deviation("divided-again", f"gradients are 1/{count} of ours: divided by the number of microbatches once "
-                      "more", {"contribution": times(1 / count)}),
-            Deviation("loss=mean-of-means", "each microbatch's loss is divided by its own number of targets, not by "
-                      "that of the whole batch", {"contribution": _by_examples}), *map(_moved, orders)]
 
 
 class TracedAnswers(TrainingAnswers):
@@ -128,6 +96,10 @@ class TracedAnswers(TrainingAnswers):
         (case,) = cases
         if case.stage == "local":
             return [*of_microbatches(case.ranks), *contributions.deviations(case.ranks)]
+        if case.stage in ("start", "carried"):
+            return of_given(case.ranks)
+        if case.stage == "metrics":
+            return METRICS
         if case.stage == "aggregated":
             return super(TrainingAnswers, cls).alternatives(cases)
         every, given = super().alternatives(cases), case.sources.aggregated(case.settings["task"]["resume_after"] or 0)
@@ -143,10 +115,12 @@ class TracedAnswers(TrainingAnswers):
     def answer(self, place: Place) -> Expected:
         """Return what is handed in at a place; its variable is a ``TracedPart``. Local. Raises Impossible."""
         stage, name, part = place.variable.stage, place.variable.name, place.variable.part
-        want = self.case.wanted[stage, place.step, place.rank, name, part]
+        want = self.case.wanted[stage, None if stage == "start" else place.step, place.rank, name, part]
         value = want.value
-        if stage == "local":
+        if stage in ("start", *OWN):
             value = self.decide("contribution", value, place)
+        elif stage == "metrics":
+            value = self.metric(value, place)
         elif stage == "aggregated":
             value = self.delivered(place).value
         elif stage in UPDATE:
@@ -155,6 +129,13 @@ class TracedAnswers(TrainingAnswers):
         slack = finite(RELATIVE[want.dtype] * np.abs(numbers_of(value)))  # inf explains no number
         found = replace(want, value=value, tolerance=np.max(want.tolerance, initial=0.0) + slack, canonical=None)
         return self.decide("visible", found, place) if stage == "parameters" else found
+
+    def metric(self, right, place: Place):
+        """Return a step's loss, or the norm of its gradient. Local."""
+        if place.variable.name == "loss":
+            return self.decide("loss", right, place)
+        self.clipping = {n: g for n, g in self.case.gradients[place.step].items() if n not in self.statistics}
+        return np.asarray(self.decide("norm", norm_of(self.clipping, self.semantics), place))
 
     @classmethod
     def fitted(cls, observed, machines):

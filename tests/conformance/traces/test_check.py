@@ -168,7 +168,55 @@ def with_another_start(trace):
     trace.arrays["start", None, None, "embedding", "value"][3, 1] += 1e-3
 
 
+def metric(what, change):
+    """Change a metric of step 1. change(number, the step before's, trace) -> number."""
+    def with_it(trace):
+        before, place = (("metrics", step, None, what, "value") for step in (0, 1))
+        trace.arrays[place] = np.float64(change(trace.arrays[place], trace.arrays[before], trace))
+
+    return with_it
+
+
+def squares(trace, kinds):
+    """Return the sum of squares of the summed gradients of step 1, of dense ones (value) or rows."""
+    return sum((array.astype(np.float64) ** 2).sum() for place, array in trace.arrays.items()
+               if place[:2] == ("aggregated", 1) and place[4] in kinds)
+
+
+def with_carried(change):
+    """Change what is carried into step 2. change(array, microbatch, trace) -> array."""
+    def with_it(trace):
+        old = copy(trace)
+        for place, array in old.arrays.items():
+            if place[:2] == ("carried", 2):
+                trace.arrays[place] = change(array, place, old.arrays)
+
+    return with_it
+
+
+def with_turned_start(trace):
+    for place, array in trace.arrays.items():
+        if place[0] == "start" and place[3] == "lstm0/kernel":
+            trace.arrays[place] = array.ravel("F").reshape(array.shape)
+
+
+@pytest.mark.thorough("start", "carried-2-is 0", "times-n", "microbatches", "buffer", "rows-swapped", "no-examples")
 @pytest.mark.parametrize("name, change, code, stage, step, words", [
+    ("lm", metric("loss", lambda x, before, trace: 5 * x), "loss-times-n", "metrics", 1, "the loss is multiplied by N"),
+    ("lm", metric("loss", lambda x, before, trace: before), "loss-stale", "metrics", 1, "of the step before"),
+    ("cnn", metric("gradient_norm", lambda x, before, trace: x**2), "norm-squared", "metrics", 1, "without its root"),
+    ("cnn", metric("gradient_norm", lambda x, before, trace: min(x, trace.head["training"]["clip"])), "norm-clipped",
+     "metrics", 1, "the clipped gradient"),
+    ("cnn", metric("gradient_norm", lambda x, before, trace: squares(trace, ["value"])**0.5), "norm-with-statistics",
+     "metrics", 1, "running statistics"),
+    ("lm", metric("gradient_norm", lambda x, before, trace: squares(trace, ["value"])**0.5), "clip_norm=dense",
+     "metrics", 1, "dense gradients alone"),
+    ("lm", with_carried(lambda array, place, arrays: 0 * array), "zeroed", "carried", 2, "is 0"),
+    ("lm", with_carried(lambda array, place, arrays: arrays[place[0], 1, *place[2:]]), "buffer-reused", "carried", 2,
+     "the carried state is that of the step before"),
+    ("lm", with_carried(lambda array, place, old: old[*place[:2], {0: 1, 1: 0}.get(m := place[2], m), *place[3:]]),
+     "microbatches-swapped", "carried", 2, "microbatch 0 has the carried state of microbatch 1"),
+    ("lm", with_turned_start, "order-of-axes", "start", None, "Fortran"),
     ("lm", with_swapped_microbatches, "microbatches-swapped", "local", 1,
      "microbatch 0 has the gradients of microbatch 3"),
     ("lm", with_swapped_rows, "rows-swapped", "local", 2, ""),

@@ -28,6 +28,7 @@ from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.runner import answers_of, run_local
 from refimpl.conformance.semantics import CHOICES, Semantics
 from refimpl.conformance.space.by_rule import OTHER
+from refimpl.conformance.space.optimizers import USUAL
 
 ROOT = Path(__file__).parents[3] / "refimpl"
 FILES = {"sgd": "plain/updating/sgd.py", "optimizers": "plain/updating/optimizers.py",
@@ -38,7 +39,7 @@ FILES = {"sgd": "plain/updating/sgd.py", "optimizers": "plain/updating/optimizer
 OPERATORS = {**OTHER, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.Gt, ast.LtE: ast.Lt, ast.Gt: ast.Lt,
              ast.And: ast.Or, ast.Or: ast.And}
 RIGHT = {
-    "optimizers": {"formula", "rate", "clock"},
+    "optimizers": {"formula", "rate", "clock", *USUAL},
     "mean over fold merge leaf divisors apart": {"contribution", "duplicates", "parts", "members", "combined",
                                                  "divisor", "delivered", "dense", "sparse", "divide", "order"},
     "weights": {"weights", "loss"},
@@ -49,7 +50,8 @@ RIGHT = {
     "rate tick update": {"rate", "clock", "ticks", "restored variable", "updates"},
     "save load": {"clock", "ticks", "restored variable"},
     "first_values first_state": {"start", "formula", "before"},
-    "apply_all apply_one placed formula": {"updates", "formula", "rate", "clock", "untouched", "adam", "visible"},
+    "apply_all apply_one placed formula": {"updates", "formula", "rate", "clock", "untouched", "adam", "visible",
+                                           *USUAL},
 }
 """Methods, or a whole file -> the decisions and fields of a manifest, one of which a right name is about."""
 
