@@ -1,4 +1,4 @@
-"""What is expected of a number: how far from exact it may be, and the distance in units of the last place.
+"""The expected number, its tolerance, and distances in units of the last place.
 
 |computed - exact| <= gamma_h * sum |x|,   gamma_h = h u / (1 - h u),   u = half an ULP of 1
 for additions in any order in which each number passes through at most h of them (Higham 2002, section 4.2).
@@ -13,10 +13,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of one variable, and how it is compared.
+    """The expected value of one variable, and how it is compared.
 
-    value: array, or Rows with rising ids; float64, the true value rounded once.  tolerance: largest distance, per
-    element.  canonical: the value in the variable's dtype whose very bits are expected, None: none are.
+    value: array, or Rows with rising ids; float64, the true value rounded once.  tolerance: largest distance of each
+    element.  canonical: the value in the variable's dtype, if its bits are compared; None: they are not.
     """
 
     value: Any
@@ -37,20 +37,20 @@ def gamma(h, dtype) -> np.ndarray:
 
 
 def bound(h, magnitudes, dtype) -> np.ndarray:
-    """Return gamma_h * magnitudes, and a least denormal for each operation: there errors are absolute. Local."""
+    """Return gamma_h * magnitudes + h least denormals, because errors of denormal numbers are absolute. Local."""
     return gamma(h, dtype) * magnitudes + h * float(np.finfo(dtype).smallest_subnormal)
 
 
 def of_updates(updates: int, travel, dtype) -> np.ndarray:
-    """Return how far rounding may carry a value in some updates: 16 (n + 1) eps T, see docs/conformance.md. Local.
+    """Return the tolerance of a value after n updates: 16 (n + 1) eps T, see docs/conformance.md. Local.
 
-    travel: T, the size of the initial value, and of the changes of all n updates.
+    travel: T, the absolute initial value plus the absolute changes of all updates.
     """
     return 16 * (updates + 1) * float(np.finfo(dtype).eps) * travel
 
 
 def finite(tolerance) -> np.ndarray:
-    """Return a tolerance, 0 where it is infinite or NaN: that would allow everything. Local."""
+    """Return a tolerance, with 0 instead of infinity and NaN, which would allow everything. Local."""
     return np.where(np.isfinite(tolerance), tolerance, 0.0)
 
 

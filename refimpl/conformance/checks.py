@@ -11,11 +11,10 @@ from refimpl.conformance.words import some
 
 @dataclass
 class VariableResult:
-    """One variable of a case. step, rank, element: of the first that differs, None if none does.
+    """One variable of a case. step, rank, element: of the first wrong number; None if there is none.
 
-    worst_ulp: largest distance, in ULP of what is expected.  worst_ratio: largest distance over the tolerance; where
-    the tolerance is zero, 0 or inf.  comparison: bits, exact, bound or property.  code: a diagnosis, where a check
-    knows it.
+    worst_ulp: largest distance, in ULP of the expected number.  worst_ratio: largest distance over the tolerance; 0 or
+    inf if the tolerance is zero.  comparison: bits, exact, bound or property.  code: of a diagnosis, or "".
     """
 
     variable: str
@@ -33,12 +32,12 @@ class VariableResult:
 
 
 def complaint(variable, words, step=None, rank=None, code="") -> VariableResult:
-    """Return what is wrong with all ranks' answers to a case, in words. Local."""
+    """Return a finding that says what is wrong with the answers of all ranks. Local."""
     return VariableResult(variable, False, "property", np.inf, np.inf, step, rank, words=words, code=code)
 
 
 def check_fusion(case, semantics, answers) -> list[VariableResult]:
-    """Messages hold all bytes, none more than the manifest says, and no two neighbours would fit into one."""
+    """Messages hold all bytes, none is larger than the manifest says, and no two neighbours fit into one."""
     sizes = [case.steps[0][0][v.name].nbytes for v in case.variables]
     limit, result = semantics.fusion_bytes, []
     for rank, answer in enumerate(answers):
@@ -62,7 +61,7 @@ def check_fusion(case, semantics, answers) -> list[VariableResult]:
 
 
 def check_sampler(case, semantics, answers) -> list[VariableResult]:
-    """Who sees which example is as the manifest says: each once, padded, or the tail dropped."""
+    """Ranks see the examples as the manifest says: each once, padded with repeats, or without the tail."""
     count, result = case.settings["count"], []
     for epoch in (0, 1):
         shares = [a.steps[epoch]["examples"].tolist() for a in answers]
@@ -100,7 +99,7 @@ def check_random(case, semantics, answers) -> list[VariableResult]:
 
 
 def check_owner(case, semantics, answers) -> list[VariableResult]:
-    """What cannot be corrected is refused."""
+    """A push that cannot be corrected is refused."""
     if not case.settings["refused"]:
         return []
     return [complaint("", "a push of rows that the worker never pulled is taken, not refused: they are corrected "

@@ -1,4 +1,4 @@
-"""Compare all ranks' answers with what is expected: per variable the worst error, and where it begins."""
+"""Compare the answers of all ranks with the expected ones: the worst error of each variable, and the first."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,11 +11,12 @@ from refimpl.conformance.checks import CHECKS, VariableResult
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import Evidence, gather_evidence
 from refimpl.conformance.semantics import Semantics
+from refimpl.words import ranks_named
 
 
 @dataclass
 class Verdict:
-    """What a case came to. status: passed, failed or skipped.  diagnosis: see ``diagnose``."""
+    """The result of a case. status: passed, failed or skipped.  diagnosis: see ``diagnose``."""
 
     case: str
     ranks: int
@@ -38,10 +39,7 @@ class Verdict:
 
 
 def judge(case: Case, semantics: Semantics, answers) -> tuple[Verdict, Evidence | None]:
-    """Return the verdict on a case, and the evidence where there are numbers to diagnose. Local.
-
-    answers[r]: rank r's.
-    """
+    """Return the verdict on a case, and the evidence if one is needed for a diagnosis. Local. answers[r]: of rank r."""
     def verdict(status, why="", findings=()):
         return Verdict(case.name, case.ranks, case.kind, KINDS[case.kind].stage, status, why, list(findings))
 
@@ -64,17 +62,17 @@ def judge(case: Case, semantics: Semantics, answers) -> tuple[Verdict, Evidence 
 
 
 def errors_in_words(answers) -> str:
-    """Return who raised what; ranks that were only left alone by others come last. Local."""
+    """Return the errors of the ranks. Ranks that only waited for others come last. Local."""
     said: dict[str, list[int]] = {}
     for rank, answer in enumerate(answers):
         if answer.error:
             said.setdefault(answer.error, []).append(rank)
     ordered = sorted(said.items(), key=lambda pair: pair[0].startswith(("LeftAlone", "never")))
-    return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {text}" for text, r in ordered)
+    return "; ".join(f"{ranks_named(ranks)}: {text}" for text, ranks in ordered)
 
 
 def _finding(evidence: Evidence, name: str) -> VariableResult:
-    """Return the worst over steps and ranks of one variable, and the first place that differs."""
+    """Return the worst error of one variable over all steps and ranks, and the first wrong place."""
     result = VariableResult(name, True, evidence.wanted[0][name].comparison)
     for step, wanted in enumerate(evidence.wanted):
         for rank, found in evidence.observed[step].get(name, []):
@@ -84,7 +82,7 @@ def _finding(evidence: Evidence, name: str) -> VariableResult:
 
 
 def note(finding: VariableResult, found, wanted: Expected, step, rank, where: str) -> None:
-    """Take an array or Rows into a finding: its worst distances, and the place where it is the first to differ. Local.
+    """Add an array or Rows to a finding: its worst distances, and its first wrong place. Local.
 
     where: the step and rank, in words.
     """
@@ -112,13 +110,13 @@ def differences(found, wanted: Expected):
 
 
 def right(found, wanted: Expected) -> bool:
-    """Return whether nothing differs: as ``differences`` says, but sooner. Local."""
+    """Return whether ``differences`` finds nothing wrong; faster. Local."""
     _, _, error, tolerance, places = _apart(found, wanted)
     return not _bad(found, wanted, error, tolerance, places).any()
 
 
 def _apart(found, wanted):
-    """Return (found, wanted, how far they are apart, tolerance) as arrays of one shape, and places."""
+    """Return (found, wanted, distance, tolerance) as arrays of one shape, and places."""
     places = None
     if isinstance(wanted.value, Rows):
         places = wanted.value.ids
@@ -140,7 +138,7 @@ def _bad(found, wanted, error, tolerance, places):
 
 
 def aligned(part, places):
-    """Return an array; of Rows those of ``places``, zero where there is none. Local."""
+    """Return an array as it is, and of Rows the rows ``places``; rows that are missing are 0. Local."""
     if not isinstance(part, Rows):
         return np.asarray(part)
     if places is None or places is part.ids:

@@ -1,7 +1,7 @@
-"""The kinds of case: which function of the adapter gets the inputs, how it is called, and what it should give.
+"""The kinds of case: the function of the adapter that is called, how it is called, and what it should return.
 
-A call returns, step by step, name -> array or Rows, as one rank sees them; an expectation, step by step,
-name -> Expected. Kinds whose answer is a property of all ranks' answers together have a check instead.
+A call returns for each step name -> array or Rows of one rank. An expectation is for each step name -> Expected. Some
+kinds have a check instead, of a property of all ranks' answers together.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from refimpl.conformance.space.training import TrainingAnswers
 class Kind:
     """stage: aggregate, update, model, owner, mesh or codec.  functions: of an adapter; the first is called.
 
-    call(functions, case, rank) -> answers.  machine: computes what is expected, None: see ``checks``.
+    call(functions, case, rank) -> answers.  machine: computes the expectation; None: see ``checks``.
     """
 
     stage: str
@@ -38,12 +38,12 @@ class Kind:
     machine: type[Machine] | None = None
 
     def expect(self, case: Case, semantics: Semantics) -> list[dict[str, Expected]] | None:
-        """Return, step by step, name -> Expected; None where there is a check instead. Local."""
+        """Return for each step name -> Expected; None for a kind with a check. Local."""
         return self.machine(case, semantics).expected() if self.machine else None
 
 
 def handed(part):
-    """Return a copy that the adapter may keep and write to; strided where the original is. Local."""
+    """Return a copy that the adapter may keep and write to. It is contiguous only if the original is. Local."""
     if part is None:
         return None
     if isinstance(part, Rows):
@@ -60,7 +60,7 @@ def handed(part):
 
 
 def inputs(case: Case, step: int, rank: int) -> dict[str, Any]:
-    """Return name -> array, (ids, rows) or None, in the rank's order, of its own memory. Local."""
+    """Return name -> array, (ids, rows) or None, in the rank's order, in new memory. Local."""
     return {name: handed(part) for name, part in case.steps[step][rank].items()}
 
 
@@ -75,7 +75,7 @@ def taken(answer) -> dict[str, Any]:
 def _each_step(answer):
     def call(functions, case, rank):
         answers = [answer(functions, case, rank, step) for step in range(len(case.steps))]
-        return [taken(a) for a in answers]  # read when all calls are done: a view of a buffer that is reused shows
+        return [taken(a) for a in answers]  # read after all calls, so that views of a reused buffer are seen
 
     return call
 
@@ -83,20 +83,10 @@ def _each_step(answer):
 _rows = _each_step(lambda functions, case, rank, step: functions[0](inputs(case, step, rank), case.shapes))
 
 
-def _bags(functions, case, rank, step):
-    bags = {name: tuple(handed(bags_of(rank))) for name in case.shapes}
-    return functions[0](bags, case.shapes, **case.settings["bags"])
-
-
 def _group(functions, case, rank, step):
     group = case.settings["group"]
     answer = functions[0](inputs(case, step, rank), list(group))
     return answer if rank in group else {}
-
-
-def _fusion(functions, case, rank, step):
-    answer = functions[0](inputs(case, step, rank))
-    return {**answer, "messages": np.array(functions[1](), np.int64)}
 
 
 def _loss(functions, case, rank, step):
@@ -106,7 +96,7 @@ def _loss(functions, case, rank, step):
 
 
 def _each_of(name, dtype, numbers):
-    """Return a call that asks for ``name``, an array, in each of some epochs or steps."""
+    """Return a call that returns the array ``name`` of each of some epochs or steps."""
     return lambda functions, case, rank: [{name: np.array(functions[0](case.settings["count"], n), dtype)}
                                           for n in numbers]
 
@@ -149,11 +139,13 @@ KINDS = {
     "rows": Kind("aggregate", ("aggregate_rows",), _rows, Aggregation),
     "mixed": Kind("aggregate", ("aggregate_all",), _rows, Aggregation),
     "uses": Kind("aggregate", ("aggregate_uses",), _rows, Aggregation),
-    "bags": Kind("aggregate", ("aggregate_bags",), _each_step(_bags), Aggregation),
+    "bags": Kind("aggregate", ("aggregate_bags",), _each_step(lambda f, c, r, s: f[0](
+        {name: tuple(handed(bags_of(r))) for name in c.shapes}, c.shapes, **c.settings["bags"])), Aggregation),
     "group": Kind("aggregate", ("aggregate_group",), _each_step(_group), Aggregation),
     "broadcast": Kind("aggregate", ("broadcast",),
                       _each_step(lambda f, c, r, s: f[0](inputs(c, s, r), c.settings["root"])), Broadcast),
-    "fusion": Kind("aggregate", ("aggregate_dense", "messages"), _each_step(_fusion), Aggregation),
+    "fusion": Kind("aggregate", ("aggregate_dense", "messages"), _each_step(lambda f, c, r, s: {
+        **f[0](inputs(c, s, r)), "messages": np.array(f[1](), np.int64)}), Aggregation),
     "update": Kind("update", ("update",), _train, TrainingAnswers),
     "accumulate": Kind("update", ("accumulate",), _train, TrainingAnswers),
     "resume": Kind("update", ("resume",), _train, TrainingAnswers),

@@ -1,4 +1,4 @@
-"""All ranks' answers, checked for form and brought into one: what compare and diagnose look at."""
+"""The answers of all ranks, collected, with their form checked: the input of compare and diagnose."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +15,9 @@ from refimpl.plain.adding.rows import merge_occurrences
 
 @dataclass
 class Evidence:
-    """observed[step][name]: (rank, array or Rows with rising ids) of each rank; rank None where owners were joined.
+    """observed[step][name]: (rank, array or Rows with rising ids) of each rank; rank None: joined from all owners.
 
-    wanted: step by step, name -> Expected; None for kinds that have a check instead.  complaints: of a wrong form.
+    wanted: of each step name -> Expected; None for kinds with a check.  complaints: answers of a wrong form.
     """
 
     case: Case
@@ -29,16 +29,16 @@ class Evidence:
 
     @property
     def machine(self) -> type[Machine] | None:
-        """What computes the case's numbers, and those of deviations."""
+        """The class that computes the numbers of the case, with or without deviations."""
         return KINDS[self.case.kind].machine
 
     @property
     def function(self) -> str:
-        """The adapter's function that is asked."""
+        """The function of the adapter that is called."""
         return KINDS[self.case.kind].functions[0]
 
     def seen(self):
-        """Yield (place, what is observed, Expected) of every answer."""
+        """Yield (place, observed value, Expected) of every answer."""
         for step, observed in enumerate(self.observed):
             for name, found in observed.items():
                 for rank, value in found:
@@ -46,12 +46,12 @@ class Evidence:
 
 
 def of_name(case, name: str) -> CaseVariable:
-    """Return a case's variable; of an answer that is none, like ``waited``, a scalar of that name. Local."""
+    """Return a case's variable. An answer like ``waited``, which is no variable, becomes a scalar. Local."""
     return next((v for v in case.variables if v.name == name), CaseVariable(name, ()))
 
 
 def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Evidence:
-    """Return the evidence of a case. Local. An answer of another form than expected becomes a complaint."""
+    """Return the evidence of a case. An answer of a wrong form becomes a complaint. Local."""
     evidence = Evidence(case, semantics, answers, wanted)
     if wanted is None or any(a.error or a.skipped for a in answers):
         return evidence
@@ -66,7 +66,7 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
         for name, want in expected.items():
             found = [(r, a.steps[step].get(name)) for r, a in enumerate(answers) if r in holders.get(name, everyone)]
             if isinstance(want.value, Rows) and semantics.rows_on == "every":
-                shape = case.variable(name).shape  # a dense gradient of a sparse variable is right too: all of its rows
+                shape = case.variable(name).shape  # all rows of a sparse variable, as an array, are right, too
                 found = [(r, Rows(np.arange(shape[0]), part) if isinstance(part, np.ndarray) and part.shape == shape
                           else part) for r, part in found]
             wrong = next(((r, words) for r, part in found if (words := _wrong_form(name, part, want))), None)
@@ -78,9 +78,9 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
 
 
 def _miscounted_updates(case, rank, found, wanted) -> VariableResult:
-    """Where windows are accumulated, the partial last one may have been dropped, or applied, against the manifest.
+    """Return a complaint about a wrong number of updates. Local.
 
-    Only if the updates before are right; else another window may have been.
+    It says that the last window was dropped, or applied, against the manifest, if all updates before it are right.
     """
     words, code = f"rank {rank} gave {len(found)} updates, expected {len(wanted)}", ""
     first = next((step for step, (given, wants) in enumerate(zip(found, wanted))
@@ -100,7 +100,7 @@ def _gives(part, want) -> bool:
 
 
 def _wrong_form(name, part, want) -> str:
-    """Return in words what a rank returned, if its form is not the expected one; otherwise ""."""
+    """Return in words what a rank returned, if the form is wrong; otherwise ""."""
     rows = isinstance(want.value, Rows)
     if part is None:
         return f"nothing for {name}"
@@ -128,7 +128,7 @@ def _observed(name, found, want, semantics, step, evidence):
         order = np.argsort(part.ids, kind="stable")
         rising = Rows(part.ids[order].astype(np.int64), part.rows[order])
         repeated = rising.ids[1:][rising.ids[1:] == rising.ids[:-1]]
-        if len(repeated) and (rank is None or semantics.order == "tree"):  # the bits of what is not added yet
+        if len(repeated) and (rank is None or semantics.order == "tree"):  # bits of rows that are not added yet
             where = "several owners hold" if rank is None else f"rank {rank} got"
             evidence.complaints.append(complaint(name, f"{where} row {repeated[0]} of {name} more than once", step,
                                                  rank))

@@ -1,37 +1,8 @@
-"""The adapter protocol: a module with a handful of functions that run an implementation on given inputs.
+"""An adapter: a module with a handful of functions that run an implementation on given inputs.
 
-Every rank calls the same functions in the same order; rank and size are the adapter's own world's. Arrays are NumPy's.
-A row gradient is (ids, rows): (n,) int64 in any order, repeats allowed, and (n, d). What is not there is not tested.
-Where the manifest supports "absent", a gradient may be None on a rank: it counts as 0, or as no rows.
-An answer may repeat ids too (they are added), unless the manifest promises the tree's bits or rows on their owners;
-of a sparse variable it may be an array of its whole shape, unless rows are on their owners. A later call must leave it
-as it is: no view of a buffer that the adapter uses again, nor of live parameters.
-
-    world() -> (rank, size)
-    describe() -> dict or Semantics                            the manifest (see ``semantics``), the same on every rank
-    aggregate_dense({name: array}) -> {name: array}            in the order in which this rank produced them
-    aggregate_rows({name: (ids, rows)}, shapes) -> same        shapes: name -> (rows, columns) of the whole variable
-    aggregate_all({name: array or (ids, rows)}, shapes)        both at once, in any order
-    aggregate_uses({name: [gradient of each use]}, shapes)     variables that are read at several places
-    aggregate_bags({name: (ids, offsets, gradients)}, shapes, pooling, padding) -> {name: (ids, rows)}
-                                                               of pooled look-ups, see ``refimpl.plain.adding.bags``:
-                                                               offsets (bags,) in ids, gradients (bags, d) of outputs
-    aggregate_group({name: array}, ranks) -> {name: array}     among some ranks; {} on the others
-    broadcast({name: array}, root) -> {name: array}
-    messages() -> [bytes]                                      of each fused message of the last aggregate_dense
-    update(task) -> [{name: array}]                            see ``Task``: every variable after each update
-    accumulate(task), resume(task)                             the same, with windows, and with a checkpoint between
-    serve(arrivals) -> [(waited, {name: array})]               see ``Arrivals``: of each pull, what it got, and how many
-                                                               entries came before it was answered; "version", if
-                                                               supported: how many updates the values contain
-    mesh_step(task) -> {name: array}                           see ``MeshTask``: this rank's parts after one step of
-                                                               layers that groups share, and "loss"
-    encode_steps(task) -> [{name: array or (ids, rows)}]       see ``CodecTask``: of each of this rank's units "unit 3
-                                                               sent", "unit 3 scales" and "unit 3 residual", if it has
-                                                               them; "mean", and "skipped", 0 or 1
-    reduce_loss(losses, gradients) -> (loss, gradient)         of this rank's examples: (n,) and (n, d); maybe n = 0
-    sample(count, epoch) -> ids                                the examples that this rank sees in an epoch
-    draw(count, step) -> (count,)                              random numbers, as for dropout
+Every rank calls the same functions in the same order; rank and size are those of the adapter's own world. The suite
+skips functions that an adapter lacks. docs/conformance.md lists the functions and their rules. ``adapters.reference``
+shows the arguments of each.
 
 LAUNCHER = "mpi" (the default), "processes" (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are set, as torchrun does) or
 "local" (``for_world(world)`` returns an object with the functions; ranks are threads) says how ranks are started.

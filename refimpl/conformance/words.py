@@ -19,5 +19,5 @@ def ordinal(number: int) -> str:
 
 
 def some(items) -> str:
-    """Return the first of them and how many more there are: "a, b, c, d and 3 more". Local."""
+    """Return the first four items and the number of the others: "a, b, c, d and 3 more". Local."""
     return ", ".join(map(str, items[:4])) + (f" and {len(items) - 4} more" if len(items) > 4 else "")

@@ -30,7 +30,7 @@ class LocalWorld:
         return list(box)
 
     def leave(self):
-        """Tell the others not to wait for this rank any more."""
+        """End the waiting of other ranks for this rank."""
         self._barrier.abort()
 
 

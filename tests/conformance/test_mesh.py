@@ -77,7 +77,7 @@ def test_one_layer_is_named():
             return dropout[:, :width] if self.calls % 4 in (1, 2) else super().drawn(layer, dropout)
 
     [verdict] = run_local(stepping(Once), 4, [case_named("mesh/2x2-dropout", 4)]).failed
-    assert verdict.diagnosis.words.endswith("drops what member 0 does: fc1")
+    assert verdict.diagnosis.words.endswith("drops the same columns as member 0: fc1")
 
 
 class Unscaled(Mesh):

@@ -1,7 +1,7 @@
-"""Name the bugs: the smallest deviations that give all numbers of all cases; where none does, the place in words.
+"""Name the bugs: find the deviations that predict all numbers. If there is none, say where the numbers are wrong.
 
-A deviation is believed only if it predicts every number of a case, of what failed and of what did not, on every rank
-and step, within the same tolerance as an expectation, and if no other case of the same function contradicts it.
+A deviation is believed only if it predicts every number of a case, right and wrong, on every rank and in every step,
+within the tolerance of an expectation. No other case of the same function may contradict it.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def diagnose(judged) -> None:
     """Give every failed verdict its diagnosis. judged: (verdict, evidence or None) of all cases of a target. Local."""
     if all(verdict.status != "failed" for verdict, _ in judged):
         return
-    with np.errstate(all="ignore"):  # wrong hypotheses about wrong numbers: they overflow as they please
+    with np.errstate(all="ignore"):  # wrong hypotheses about wrong numbers may overflow
         for verdict, evidence in judged:
             if verdict.status == "failed":
                 verdict.diagnosis = of_error(evidence, verdict) or of_property(evidence, verdict)
@@ -37,8 +37,7 @@ def diagnose(judged) -> None:
 
 
 def part_of(case) -> str:
-    """Return what of an implementation a case is about: one of its functions; of trainings, one loop, the stage. Local.
-    """
+    """Return the function of the adapter that a case tests; the stage, if it is a training. Local."""
     kind = KINDS[case.kind]
     return kind.stage if kind.stage == "update" else kind.functions[0]
 
@@ -46,7 +45,7 @@ def part_of(case) -> str:
 def summary(verdicts) -> list[tuple[Diagnosis, list[str]]]:
     """Return (diagnosis, names of the cases it explains), the one that explains most first. Local.
 
-    What no deviation explained, and plain errors, come last: they say where, not why.
+    Diagnoses without a name, and errors, come last: they say where, not why.
     """
     groups: dict[tuple[str, str], tuple[Diagnosis, list[str]]] = {}
     found_errors = [v.diagnosis for v in verdicts if v.diagnosis is not None and v.diagnosis.code == "error"]

@@ -1,4 +1,4 @@
-"""All answers to a case, and what deviations make of them: what they give, what they change, what they contradict."""
+"""All answers to a case, and which of them a deviation predicts, changes or contradicts."""
 
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
@@ -13,14 +13,14 @@ from refimpl.conformance.space.deliveries import OnGrid
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, Scope
 
 OF_ROUNDING = {"order=any"}
-"""Deviations that may explain answers which are right but for rounding."""
+"""Deviations that may explain answers in which only the rounding is wrong."""
 NOTHING = Deviation("", "")
-"""No deviation, but judged with the tolerance of one."""
+"""No deviation, but with the tolerance of a deviation."""
 
 
 @dataclass
 class Observed:
-    """One answer: of one variable, on one rank (None: of all owners), after one step."""
+    """One answer: one variable on one rank (None: of all owners) after one step."""
 
     place: Place
     value: object
@@ -31,8 +31,8 @@ class Observed:
 class Answers:
     """All answers to one case, and which of them are right.
 
-    before: the right ones of the variable and rank of the first wrong one, up to it: what deviates sooner, and is not
-    forgotten, explains nothing.  memos: inputs of machines -> what they keep, of other cases, too.
+    before: the right answers before the first wrong one, of the same variable and rank. A deviation that changes them
+    explains nothing.  memos: inputs of a machine -> its memo, which other cases use, too.
     """
 
     def __init__(self, evidence: Evidence, memos: dict | None = None):
@@ -47,7 +47,7 @@ class Answers:
         self.rounded = bool(self.wrong) and all(_agrees(one, self.base) for one in self.wrong)
         self.blank = all(map(_blank, self.wrong))
         for known in ("concerns", "_agreeing", "_otherwise", "moved_by", "steps_given"):
-            setattr(self, known, cache(getattr(self, known)))  # as long as these answers live
+            setattr(self, known, cache(getattr(self, known)))  # the cache lives as long as these answers
         self._machine = lru_cache(2)(self._machine)
 
     def concerns(self, deviation) -> bool:
@@ -56,18 +56,18 @@ class Answers:
 
     @cached_property
     def were_right(self) -> list[Observed]:
-        """The wrong answers as they should be."""
+        """The wrong answers, with the right values."""
         return [replace(one, value=self.base.answer(one.place).value, right=True) for one in self.wrong]
 
     @property
     def shared(self) -> bool | None:
-        """Whether of the first wrong answer those rows alone are wrong that several ranks push (True), that one rank
-        alone pushes (False); None: neither, or all rows are of one kind.
+        """Which rows of the first wrong answer are wrong: only some that several ranks push (True), or only some that
+        one rank pushes (False). None: neither, or all rows are of one kind.
         """
         one = self.wrong[0]
         try:
             known, ranks = self.base.pushed(one.place)
-        except Impossible:  # a dense gradient, or one that a trace does not have
+        except Impossible:  # a dense gradient, or a trace without this gradient
             return None
         _, _, bad, ids = differences(one.value, one.wanted)
         wrong = np.flatnonzero(bad.any(axis=1)) if ids is None else ids[bad.any(axis=1)]
@@ -75,19 +75,19 @@ class Answers:
                      and ((ranks > 1) != several).any()), None)
 
     def begins(self, deviations) -> bool:
-        """Return whether a machine with these deviations gives the first wrong answer and the right ones before it."""
+        """Return whether these deviations predict the first wrong answer and those in ``before``."""
         return self._agreeing(tuple(filter(self.concerns, deviations))) is not None
 
     def agreeing(self, deviations) -> list[bool] | None:
-        """Return for each answer whether a machine with these deviations gives it; None unless it gives all wrong ones.
+        """Return for each answer whether these deviations predict it; None if they miss a wrong one.
 
-        If the wrong answers differ only by rounding, only deviations of rounding may explain them; nothing explains
-        what is NaN wherever it is wrong: too much gives that.
+        If only the rounding is wrong, only deviations of rounding may explain it. If every wrong number is NaN, nothing
+        explains it, because too many deviations predict NaN.
         """
         return self._agreeing(tuple(filter(self.concerns, deviations))) or None
 
     def _agreeing(self, deviations) -> list[bool] | None:
-        """Return None unless it ``begins``, [] unless it gives all wrong ones."""
+        """Return None unless it ``begins``, [] unless it predicts all wrong answers."""
         if not deviations or self.blank or self.rounded and not {d.code for d in deviations} <= OF_ROUNDING:
             return None
         machine = self._machine(deviations)
@@ -98,19 +98,19 @@ class Answers:
         return [not one.right or _agrees(one, machine) for one in self.seen]
 
     def moved_by(self, deviation) -> bool:
-        """Return whether a deviation changes a wrong answer at all: else it is no part of what explains them. Local."""
+        """Return whether a deviation changes any wrong answer; otherwise it is no part of an explanation. Local."""
         if not self.concerns(deviation):
             return False
         machine = self._machine((deviation,))
         return not all(_agrees(one, machine) for one in self.were_right)
 
     def steps_given(self, deviations) -> int:
-        """Return in how many steps a machine with these deviations gives every answer."""
+        """Return the number of steps in which these deviations predict every answer."""
         machine, steps = self._machine(deviations), {one.place.step for one in self.seen}
         return len(steps - {one.place.step for one in self.seen if not _agrees(one, machine)})
 
     def contradicts(self, deviations, scope: Scope) -> bool:
-        """Return whether a right answer is otherwise to a machine that deviates so, within a scope."""
+        """Return whether these deviations change a right answer within a scope."""
         return any(map(scope.hits, self._otherwise(tuple(filter(self.concerns, deviations)))))
 
     def _otherwise(self, deviations) -> list[Place]:
@@ -130,7 +130,7 @@ def _blank(one: Observed) -> bool:
 
 
 def _agrees(one: Observed, machine) -> bool:
-    """Return whether a machine gives an answer; one that has nothing to deviate in gives the right one."""
+    """Return whether a machine predicts an answer. If its deviation cannot be applied, it predicts the right one."""
     try:
         return _fits(one, machine.answer(one.place))
     except Impossible:

@@ -1,4 +1,4 @@
-"""Features of a case. All failed cases have some feature that no passed case has: the fault depends on it."""
+"""Features of a case. If all failed cases have a feature that no passed case has, the mistake depends on it."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from refimpl.plain.updating.optimizers_elsewhere import EVERY
 
 
 def features(case: Case) -> dict[str, str]:
-    """Return code -> words of all that a case has. Local."""
+    """Return code -> words of all features of a case. Local."""
     return {code: words for code, words, has in (*OF_TASKS, *OF_INPUTS) if has(case)}
 
 
@@ -24,7 +24,7 @@ def telling(failed: list[Case], passed: list[Case]) -> tuple[str, str] | None:
 
 
 def _parts(case) -> list:
-    """Return every gradient of every rank and step; of a variable read at two places both."""
+    """Return every gradient of every rank and step. A variable that is read at two places has two."""
     found = []
     for ranks in case.steps:
         for parts in ranks:
@@ -56,7 +56,7 @@ OF_TASKS = (
     ("state", "with optimizers that keep state alone", _optimizer(*set(EVERY) - {"sgd"})),
     ("root", "with optimizers that divide by a root alone", _optimizer("adam", "adagrad")),
 )
-"""(code, words, whether a training has it)."""
+"""(code, words, whether a training has the feature)."""
 
 OF_INPUTS = (
     ("float16", "in float16 alone", _any_numbers(lambda a: a.dtype == np.float16)),
@@ -79,4 +79,4 @@ OF_INPUTS = (
     ("orders", "where ranks produce variables in different orders alone", lambda case: len(
         {tuple(parts) for ranks in case.steps for parts in ranks}) > 1),
 )
-"""(code, words, whether a case's inputs have it)."""
+"""(code, words, whether the inputs of a case have the feature)."""

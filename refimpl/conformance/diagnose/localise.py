@@ -1,4 +1,4 @@
-"""Say where answers differ, as a pattern in words, where no deviation gives their numbers."""
+"""Say where answers are wrong, as a pattern in words, if no deviation explains them."""
 
 import numpy as np
 
@@ -10,9 +10,9 @@ from refimpl.conformance.words import names_in_words, ordinal, ranks_in_words, s
 
 
 def localise(answers, passed, verdicts) -> Diagnosis:
-    """Return where the answers of some cases of one function, or of trainings, differ. Local.
+    """Return where the answers to some cases of one function, or of trainings, are wrong. Local.
 
-    answers: ``Answers`` that nothing explains.  passed: cases of the same that are right.
+    answers: ``Answers`` without an explanation.  passed: cases of the same function that passed.
     verdicts: id of evidence -> Verdict.
     """
     first = min(answers, key=lambda a: (len(a.case.variables), sum(numbers_of(o.value).size for o in a.seen)))
@@ -50,7 +50,7 @@ def _rounding(answers, verdict) -> Diagnosis:
 
 
 def _rows_lost(answers) -> Diagnosis | None:
-    """Rows are missing; those that are there are right."""
+    """Rows are missing, and all others are right."""
     told = {}
     for one in (one for each in answers for one in each.wrong):
         _, _, bad, ids = differences(one.value, one.wanted)
@@ -65,7 +65,7 @@ def _rows_lost(answers) -> Diagnosis | None:
 
 
 def _rows_swapped(answers) -> Diagnosis | None:
-    """Rows of a variable are right, but in each other's places."""
+    """Rows of a variable are right, but in wrong places."""
     told = {}
     for one in (one for each in answers for one in each.wrong):
         _, _, bad, ids = differences(one.value, one.wanted)
@@ -102,7 +102,7 @@ def _ranks(answers) -> str:
 
 
 def _pattern(one, answers) -> str:
-    """Return which elements of an answer differ, and what stands there."""
+    """Return which elements of an answer are wrong, and how."""
     _, _, bad, ids = differences(one.value, one.wanted)
     found, wanted = (np.asarray(aligned(x, ids), np.float64) for x in (one.value, one.wanted.value))
     if ids is None and one.place.variable.sparse:  # a whole table
@@ -128,7 +128,7 @@ def _what(found, wanted) -> str:
 
 
 def _of_array(bad) -> str:
-    """Return which elements of a dense array differ."""
+    """Return which elements of a dense array are wrong."""
     if bad.ndim == 0 or bad.all():
         return "every element" if bad.ndim else ""
     if bad.ndim == 1:
@@ -142,7 +142,7 @@ def _of_array(bad) -> str:
 
 
 def _of_rows(one, answers, bad, ids) -> str:
-    """Return which rows and columns of a row gradient differ."""
+    """Return which rows and columns of a row gradient are wrong."""
     columns = np.flatnonzero(bad.any(axis=0))
     across = "" if len(columns) == bad.shape[1] else f"column {run_of(columns, bad.shape[1])} of "
     wrong = set(ids[bad.any(axis=1)].tolist())
@@ -155,7 +155,7 @@ def _of_rows(one, answers, bad, ids) -> str:
 
 
 def _kinds_of_rows(one, answers, ids):
-    """Yield (words, the rows of that kind) of an aggregate."""
+    """Yield (words, row numbers) of each kind of row of an aggregate."""
     steps = answers.case.steps
     if answers.case.kind in ("owner", "codec", "accumulate") or not (one.place.step or 0) < len(steps):
         return
@@ -178,9 +178,9 @@ def _kinds_of_rows(one, answers, ids):
 
 
 def run_of(places, size: int, names=None) -> str:
-    """Return places out of ``size`` in words: "0", "the last", "every 4th from 3 on", "2 to 5", "0, 3 and 7". Local.
+    """Return some of ``size`` places in words: "0", "2 to 5", "3, and every 4th from there on", "0, 3 and 7". Local.
 
-    names: what the places are called, None: their numbers.
+    names: names of the places; None: their numbers.
     """
     called = (lambda k: str(names[k])) if names is not None else str
     first, last = int(places[0]), int(places[-1])

@@ -1,9 +1,9 @@
-"""Find the smallest deviation that gives the observed numbers: in every case that it explains, and in no other.
+"""Find the deviations that predict the observed numbers.
 
-A deviation, in a scope, explains a case if it gives every number of it, of what is wrong and of what is right. It is
-contradicted by a case of the same function in which a number is right that it has otherwise. Of those that nothing
-contradicts the one that explains most cases is taken, then the next among the rest; where no single one explains
-anything, two at once.
+A deviation, in a scope, explains a case if it predicts every number of the case, right and wrong. A case of the same
+function contradicts it if it changes a right number of this case. Of the deviations that no case contradicts, the one
+that explains most cases is taken. Then the search goes on with the other cases. If no single deviation explains
+anything, two at once are tried.
 """
 
 from dataclasses import dataclass, field
@@ -17,15 +17,14 @@ from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR, BY_ROW
 from refimpl.conformance.space.deviation import Deviation, Machine, Scope, rank_scopes, row_scopes, scopes, step_scopes
 
 ALIKE = 2
-"""So many other deviations are told that explain the same."""
+"""The report names at most so many other deviations that explain the same cases."""
 
 
 @dataclass
 class Explanation:
-    """deviations: one, or two.  scope: what they hit.  explained: the answers that they give, case by case.
+    """An explanation of some cases. deviations: one, or two.  scope: where they apply.  explained: of each case.
 
-    when: in which cases alone, in words; "": in all.  alike: other deviations that explain the same, which these cases
-    cannot tell from it.
+    when: the only cases in which they apply, in words; "": all.  alike: other deviations that explain the same cases.
     """
 
     deviations: tuple[Deviation, ...]
@@ -36,18 +35,18 @@ class Explanation:
 
 
 def tried(machine: type[Machine], semantics, cases) -> list[Deviation]:
-    """Return the deviations that are tried on some cases, the commonest first. Local."""
+    """Return the deviations that are tried on some cases, the most frequent first. Local."""
     return [*manifest.deviations(semantics, machine.fields), *machine.alternatives(cases)]
 
 
 def search(evidences) -> tuple[list[Explanation], list[Answers]]:
-    """Return the fits that together explain most, and what none explains. Local.
+    """Return the explanations, and the answers without one. Local.
 
-    evidences: of all cases, of those that passed too.
+    evidences: of all cases, also of those that passed.
     """
     found, unexplained = [], []
     for machine in dict.fromkeys(e.machine for e in evidences):
-        memos, within = {}, cache(Deviation.within)  # what is known of a deviation in a scope, is not asked again
+        memos, within = {}, cache(Deviation.within)  # a deviation in a scope is made once, so that caches know it
         ours = [Answers(e, memos) for e in evidences if e.machine is machine and e.observed]
         left = [a for a in ours if a.wrong]
         singles = tried(machine, left[0].evidence.semantics, [a.case for a in left]) if left else []
@@ -68,9 +67,9 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
 def _trials(machine, singles, left, within):
     """Yield (what is tried, whether it may show in some cases alone, whether only if nothing else explains anything).
 
-    Each deviation; each on some ranks that contribute; each in rows that several ranks push, or a single one; each in
-    cases that have something in common; each in the step alone in which wrong answers begin, or from it on; two at
-    once, of two decisions or rules, which are many.
+    These are tried in turn: each deviation; each on some of the contributing ranks; each in rows that several ranks
+    push, or one rank; each in cases with a common feature; each from the first wrong step on, or in this step alone;
+    last, two deviations of different decisions or rules, because these are many.
     """
     yield [(d,) for d in singles], False, False
     yield [(d,) for d in machine.fitted([a.wrong[0] for a in left], [a.base for a in left])], False, False
@@ -89,7 +88,7 @@ def _trials(machine, singles, left, within):
 
 
 def _from_first_wrong(answers, singles, within):
-    """Yield what gives the first wrong answer by deviating from its step on, or in that step alone."""
+    """Yield deviations that predict the first wrong answer if they begin in its step."""
     since, alone = step_scopes(answers.wrong[0].place.step)
     for d in singles:
         trial = (within(d, since) if since.first_step else d,)
@@ -99,10 +98,10 @@ def _from_first_wrong(answers, singles, within):
 
 
 def _best(trials, left, ours, in_some: bool, before: Explanation | None) -> Explanation | None:
-    """Return the trial, in its widest scope, that explains most answers and that none contradicts.
+    """Return the trial, in its widest scope, that explains most answers and that no answer contradicts.
 
-    in_some: answers may contradict it to cases that lack what all that it explains have.  before: more than this one.
-    What explains all that is left explains the first of it: such trials alone are looked at first.
+    in_some: cases may contradict it if they lack a feature of all that it explains.  before: it must explain more.
+    Trials that explain the first answer are tried first: one of them may explain all.
     """
     if len(left) > 1:
         first = _best_of([t for t in trials if left[0].agreeing(t) is not None], left, ours, in_some, before)
@@ -134,12 +133,12 @@ def _best_of(trials, left, ours, in_some: bool, before: Explanation | None) -> E
             break
         if (len(ours) > 1 and best and len(best.explained) == len(left) and any(d.rules for d in best.deviations)
                 and not best.scope.words):
-            return best  # another rule of the manifest, everywhere: nothing is said more plainly
+            return best  # another rule of the manifest, everywhere: no explanation is simpler
     return best
 
 
 def _agreeing(trial, left, enough: int) -> list:
-    """Return (answers, which of them agree) of all answers that a trial may explain; [] if they cannot be enough."""
+    """Return (answers, which of them agree) for all that a trial may explain; [] if they cannot be enough."""
     found = []
     for i, answers in enumerate(left):
         if len(found) + len(left) - i < enough:
@@ -150,7 +149,7 @@ def _agreeing(trial, left, enough: int) -> list:
 
 
 def _condition(trial, scope, explained, ours, in_some: bool) -> str | None:
-    """Return in which cases alone a trial shows, in words; "": in all; None: other answers contradict it."""
+    """Return the only cases in which a trial shows, in words; "": all; None: other answers contradict it."""
     others = [a for a in ours if a.function in {x.function for x in explained} and a not in explained]
     if not in_some:
         return None if any(a.contradicts(trial, scope) for a in others) else ""
@@ -160,5 +159,5 @@ def _condition(trial, scope, explained, ours, in_some: bool) -> str | None:
 
 
 def _within(answers, agreeing, scope) -> bool:
-    """Return whether all that is wrong lies within a scope, and all within it agrees."""
+    """Return whether all wrong answers lie within a scope, and all answers within it agree."""
     return all(found if scope.hits(one.place) else one.right for one, found in zip(answers.seen, agreeing))

@@ -1,5 +1,4 @@
-"""What is told of a case that failed: a deviation that was found; or where there are no numbers, errors and wrong
-forms."""
+"""The diagnosis of a failed case: a deviation that was found, an error, or an answer of a wrong form."""
 
 from dataclasses import dataclass
 
@@ -13,9 +12,9 @@ from refimpl.conformance.words import names_in_words, ranks_in_words
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """code: the bug's short name.  words: what is wrong.  evidence: what shows it.  vague: it says only where.
+    """What is wrong. code: its short name.  words: a sentence.  evidence: the reason.  vague: says only where it is.
 
-    shown_by: (case, step, variable, rank or None) of the smallest case that shows what is vague; () where none does.
+    shown_by: (case, step, variable, rank or None) of the smallest case that shows a vague diagnosis; () if none does.
     """
 
     code: str
@@ -26,7 +25,7 @@ class Diagnosis:
 
 
 def told(fit: Explanation) -> Diagnosis:
-    """Return the diagnosis that a fit is. Local."""
+    """Return an explanation as a diagnosis. Local."""
     code = " and ".join(d.code for d in fit.deviations)
     words = ". Also, ".join(_in_scope(d.words, d.scope.words) for d in fit.deviations)
     wrong = [one for answers in fit.explained for one in answers.wrong]
@@ -48,7 +47,7 @@ def _in_scope(words: str, scope: str) -> str:
 
 
 def of_error(evidence, verdict):
-    """A rank raised, or never came back. Where the inputs are special, say so."""
+    """Return the diagnosis if a rank raised or never came back; None otherwise. It names special inputs. Local."""
     errors = {r: a.error for r, a in enumerate(evidence.answers) if a.error}
     if not errors:
         return None
@@ -66,7 +65,7 @@ def of_error(evidence, verdict):
 
 
 def of_property(evidence, verdict):
-    """A check of all answers together knows what it found; answers of a wrong form say so."""
+    """Return the diagnosis of a property that fails, or of a wrong form; None if there is neither. Local."""
     for finding in verdict.findings:
         if not finding.ok and finding.comparison == "property":
             return Diagnosis(finding.code or "wrong-form", finding.words, vague=not finding.code)

@@ -1,5 +1,6 @@
-"""The space of semantics: each decision of an implementation, the right way and the wrong ones that people write.
+"""The decisions of an implementation: the right one, and the wrong ones that people write.
 
-A machine computes a case's numbers decision by decision (``aggregation``, ``training``, ``loss``). A deviation takes
-one decision otherwise; a machine with one, or with two, predicts every number that such an implementation gives.
+A machine computes the numbers of a case, decision by decision (``aggregation``, ``training``, ``loss``). A deviation
+replaces one decision by a wrong one. A machine with a deviation predicts every number of an implementation that has
+this mistake.
 """

@@ -1,12 +1,12 @@
 """One aggregation, with a method for each decision: what ranks contribute, how it is added, divided and returned.
 
 contribution   one rank's gradient of a variable, as it enters the sum
-duplicates     how rows that share an id on one rank meet: add, last, first or mean
-parts          the contributions that meet in a sum
-members        the ranks whose contributions are in the sum that a rank gets
-combined       how ranks' contributions meet: np.add, or what has ``at`` and ``reduce`` as it has
-divisor        what the sum is divided by: a number, or one for each row
-delivered      what a rank gets of the result
+duplicates     what happens to rows with the same id on one rank: add, last, first or mean
+parts          the contributions that are added
+members        the ranks whose contributions are added for a rank
+combined       how contributions are combined: np.add, or an object with its methods ``at`` and ``reduce``
+divisor        the divisor of the sum: a number, or one for each row
+delivered      the part of the result that a rank gets
 """
 
 from dataclasses import replace
@@ -22,15 +22,15 @@ from refimpl.plain.adding.rows import last_of
 from refimpl.plain.adding.sums import Sums
 
 BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale", "micro-steps"}
-"""Decisions of the contributing rank. If a rank deviates in one of them, other ranks' answers differ, too."""
+"""Decisions of the rank that contributes. If one rank deviates, the answers of other ranks change, too."""
 OF_SUMS = BY_CONTRIBUTOR | {"members", "parts", "combined", "duplicates", "divisor", "norm", "scale"}
-"""Decisions that sums depend on; the last two where each rank clips its own gradient first."""
+"""Decisions that sums depend on. The last two count only if each rank clips its own gradient before the sum."""
 BY_ROW = OF_SUMS - {"norm", "scale"} | {"delivered", "updates", "formula", "rate", "clock"}
-"""Decisions that may be taken otherwise for some rows alone."""
+"""Decisions that may be wrong for some rows alone."""
 
 
 def factor_of(found, wanted: Expected) -> float | None:
-    """Return k if what is found is k times what is expected, k neither 0 nor 1; else None. Local."""
+    """Return k if all numbers are k times the expected ones, and k is neither 0 nor 1; else None. Local."""
     if isinstance(found, Rows) and not np.array_equal(found.ids, wanted.value.ids):
         return None
     x, y = (np.ravel(numbers_of(part)).astype(np.float64) for part in (found, wanted.value))
@@ -39,17 +39,12 @@ def factor_of(found, wanted: Expected) -> float | None:
     return k if k and abs(k - 1) > 1e-3 and (np.abs(x - k * y) <= tolerance).all() else None
 
 
-def round_to(number: float, digits: int) -> float:
-    """Return a number with so many digits: what a wrong constant is likely to be. Local."""
-    return float(f"{number:.{digits}g}")
-
-
 class Aggregation(Machine):
-    """The answers to a case of stage aggregate. Raises Impossible where a deviation has nothing to deviate in."""
+    """The answers to a case of stage aggregate. Raises Impossible if a deviation cannot be applied."""
 
     fields = "dense", "sparse", "duplicates", "order"
     meeting, bounded = "", True
-    """How rows of one contribution that share an id meet; "": as the manifest says. Whether sums need a tolerance."""
+    """meeting: ``duplicates``; "": as the manifest says.  bounded: whether sums need a tolerance."""
 
     @classmethod
     def alternatives(cls, cases):
@@ -59,7 +54,7 @@ class Aggregation(Machine):
     @classmethod
     def fitted(cls, observed, machines):
         """Return sums that are multiplied by some number. Local."""
-        factors = {round_to(k, 5) for one in observed if (k := factor_of(one.value, one.wanted)) is not None}
+        factors = {float(f"{k:.5g}") for one in observed if (k := factor_of(one.value, one.wanted)) is not None}
         return [Deviation("scaled", f"sums are {k:g} x what they should be", {
             "divisor": lambda right, m, p, k=k: right / k}) for k in sorted(factors)]
 
@@ -77,7 +72,7 @@ class Aggregation(Machine):
     answer = delivered
 
     def of_all_rows(self, place: Place) -> Expected:
-        """Return what a rank gets, decided apart for rows that several ranks push. Local. Raises Impossible."""
+        """Return what a rank gets, if rows that several ranks push are decided apart. Local. Raises Impossible."""
         ids, ranks = self.pushed(place)
         found = []
         for several in (True, False):
@@ -91,7 +86,7 @@ class Aggregation(Machine):
         return replace(want, value=Rows(ids, rows), tolerance=tolerance)
 
     def pushed(self, place: Place):
-        """Return (row numbers, how many ranks push each). Local. Raises Impossible where no rows are pushed."""
+        """Return (row numbers, how many ranks push each). Local. Raises Impossible for a dense variable."""
         if not place.variable.sparse or place.step is None:
             raise Impossible
         each = [np.unique(self.given(replace(place, rank=r)).ids) for r in self.group]
@@ -107,7 +102,7 @@ class Aggregation(Machine):
         return self.base.memo[key]
 
     def summed(self, place: Place) -> Expected:
-        """Return what ``total`` does, computed. Local."""
+        """Return what ``total`` returns, without looking it up. Local."""
         ranks = self.decide("members", list(self.group), place)
         parts = [self.contribution(replace(place, rank=r)) for r in ranks]
         return self.added(self.decide("parts", parts, place), place)
@@ -117,7 +112,7 @@ class Aggregation(Machine):
         return self.decide("contribution", self.given(place), place)
 
     def given(self, place: Place):
-        """Return a rank's gradient: of a variable that is read at several places the sum, or all rows. Local."""
+        """Return a rank's gradient. A variable that is read at several places has their sum, or all rows. Local."""
         part = self.case.steps[place.step][place.rank][place.variable.name]
         if part is None:
             part = nothing_of(place.variable)
@@ -144,11 +139,11 @@ class Aggregation(Machine):
 
 
 class Aggregate:
-    """The aggregate of one variable. parts[r]: rank r's.  exact: their sums have no rounding errors.
+    """The aggregate of one variable. parts[r]: of rank r.  exact: their sums have no rounding errors.
 
-    members: how many are averaged over, None: as many as there are parts.  decide(decision, right): what is decided of
-    duplicates, divisor and combined, see above; None: as is right. What somebody decides is ``predicted``: its numbers
-    need not be exact, and may overflow.  bounded: whether a tolerance is asked for.
+    members: the number of ranks of an average; None: of parts.  decide(decision, right): returns the decision about
+    duplicates, divisor and combined (see above); None: the right one. With ``decide`` the aggregate is
+    ``predicted``: its numbers need not be exact, and may overflow.  bounded: whether a tolerance is wanted.
     """
 
     def __init__(self, parts: list[Part], semantics: Semantics, dtype: str, exact: bool, members: int | None = None,
@@ -191,7 +186,7 @@ class Aggregate:
                               divisor, self.sums.merge, parts)
 
     def _expected(self, total, sizes, addends, divisor, bits, parts) -> Expected:
-        """Return total / divisor. sizes(): sum of the addends' sizes.  bits(parts): the canonical value, None: none."""
+        """Return total / divisor. sizes(): sum of absolute values.  bits(parts): the canonical value; None: none."""
         with np.errstate(all="ignore"):
             value = with_numbers(total, lambda x: x / divisor)
             if self.predicted:
@@ -209,14 +204,14 @@ class Aggregate:
 
 
 def met(part: Rows, mean: bool) -> Rows:
-    """Return a rank's rows, each id once: those that share it added, or averaged. Local."""
+    """Return a rank's rows, each id once: rows with the same id are added, or averaged. Local."""
     unique, place = np.unique(part.ids, return_inverse=True)
     rows = _sums(part.rows.astype(np.float64), place, len(unique), True)
     return Rows(unique, rows / np.bincount(place, minlength=len(unique))[:, None] if mean else rows)
 
 
 def _sums(rows, place, count, plain, combine=np.add):
-    """Return the rows of each place combined. plain: one after the other; else their sum, rounded once."""
+    """Return the combined rows of each place. plain: one after the other; otherwise their sum, rounded once."""
     if plain:
         total = np.full((count, *rows.shape[1:]), -np.inf if combine is np.maximum else 0.0)
         combine.at(total, place, rows)

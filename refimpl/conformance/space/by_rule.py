@@ -1,4 +1,4 @@
-"""Mistakes that are made by rules: in one line of a formula, a number, a count of updates, a list of contributions."""
+"""Mistakes made by rules: in a line of a formula, a number, a count of updates, or a list of contributions."""
 
 import ast
 import inspect
@@ -27,31 +27,23 @@ NUMBERS = (
 
 
 def wrong_numbers(decision: str, words: str, concerns=anywhere, but=()) -> list[Deviation]:
-    """Return the mistakes in a number that is decided, ``but`` some codes. Local.
+    """Return the mistakes in a number, except those with a code in ``but``. Local.
 
-    words: what it is called.  concerns: in which cases.
+    words: the number's name.  concerns(case): see ``Deviation``.
     """
-    def changing(change):
-        return lambda right, m, p: change(np.asarray(right, np.float64)[()], m.case.ranks)
-
-    return [Deviation(f"{decision.replace(' ', '-')}-{code}", wrong.format(words), {decision: changing(change)},
-                      concerns, paired=False) for code, wrong, change in NUMBERS if code not in but]
-
-
-def _by_variable(k, machine, place):
-    return k * len(machine.case.variables) + machine.case.variables.index(place.variable)
-
-
-def _by_micro_step(k, machine, place):
-    return sum(len(window) for window in machine.windows[:k])
+    return [Deviation(f"{decision.replace(' ', '-')}-{code}", wrong.format(words), {
+        decision: lambda right, m, p, change=change: change(np.asarray(right, np.float64)[()], m.case.ranks)},
+        concerns, paired=False) for code, wrong, change in NUMBERS if code not in but]
 
 
 COUNTS = (
     ("stopped", "{} stays where it begins", lambda k, m, p: 0, ()),
     ("early", "{} is one too large", lambda k, m, p: k + 1, ()),
     ("late", "{} is one too small from the second update on", lambda k, m, p: max(0, k - 1), ()),
-    ("per-variable", "{} advances with every variable, not with every update", _by_variable, ()),
-    ("per-micro-step", "{} advances with every micro-step, not with every update", _by_micro_step, ("window",)),
+    ("per-variable", "{} advances with every variable, not with every update",
+     lambda k, m, p: k * len(m.case.variables) + m.case.variables.index(p.variable), ()),
+    ("per-micro-step", "{} advances with every micro-step, not with every update",
+     lambda k, m, p: sum(map(len, m.windows[:k])), ("window",)),
     ("advanced-twice", "{} counts each update twice", lambda k, m, p: 2 * k, ()),
     ("backwards", "{} falls with each update", lambda k, m, p: -k, ()),
     *((code, "{} " + words + " after resuming",
@@ -60,9 +52,9 @@ COUNTS = (
         ("restarted", "starts anew", lambda r: -r), ("ahead", "is one too large", lambda r: 1),
         ("behind", "is one too small", lambda r: -1), ("twice", "is twice what it was", lambda r: r))),
 )
-"""(code, words, change(updates done, machine, place), settings of the cases that it concerns)."""
+"""(code, words, change(updates done, machine, place), settings that a case needs to show it)."""
 BY_T = ("adam", "adamw")
-"""Optimizers that ask for the number of an update."""
+"""Optimizers whose formula has the number of the update."""
 
 
 def _by_clock(case) -> bool:
@@ -73,11 +65,11 @@ COUNTED = (("clock", "the optimizer's step counter", _by_clock, ("clock",)),
            ("rate", "the number of updates by which the learning rate falls", has("rate_factor"), ("ticks",)),
            ("count", "the number of updates", lambda case: _by_clock(case) or has("rate_factor")(case),
             ("clock", "ticks")))
-"""(code, words, in which cases it shows, the decisions that it is)."""
+"""(code, words, whether a case shows it, its decisions)."""
 
 
 def wrong_counts() -> list[Deviation]:
-    """Return the mistakes in how many updates there were, for the optimizer, for the rate, or for both. Local."""
+    """Return the mistakes in the count of updates: of the optimizer, of the rate, or of both. Local."""
     return [Deviation(f"{of}-{code}", wrong.format(words), dict.fromkeys(decisions, change),
                       lambda case, shows=shows, needs=needs: shows(case) and has(*needs)(case))
             for of, words, shows, decisions in COUNTED for code, wrong, change, needs in COUNTS
@@ -85,7 +77,7 @@ def wrong_counts() -> list[Deviation]:
 
 
 def miscounts(what: str, count: int):
-    """Yield (words, those that must be there, change of a list of numbers) of one counted wrongly, or two. Local."""
+    """Yield (words, the numbers it needs, change of a list of numbers), where one or two are miscounted. Local."""
     for r in range(count):
         yield f"{what} {r} counted never", (r,), lambda given, r=r: [q for q in given if q != r]
         yield f"{what} {r} counted twice", (r,), lambda given, r=r: [*given, r]
@@ -95,17 +87,17 @@ def miscounts(what: str, count: int):
 
 
 OTHER = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult}
-"""What is written in place of an operator."""
+"""Operator -> the wrong one."""
 
 
 def wrong_lines(kind: type, method: str, others=()):
-    """Yield (words, function in place of a method, which only returns an expression), each with one mistake. Local.
+    """Yield (words, function with one mistake that replaces a method). The method only returns an expression. Local.
 
-    others: numbers of an object of the class, beside those that the line has.
+    others: attributes of the object that may be taken by mistake, apart from those in the line.
 
-    The mistakes: an operand, a root, a power or a condition is left out; operands or arguments are swapped; another
-    operator, argument or number is taken; a constant is one too large or too small; a number is taken twice, or 1 minus
-    it; or all is one argument, or 0.
+    The mistakes: an operand, a root, a power or a condition is left out. Operands or arguments are swapped. Another
+    operator, argument or number is used. A constant is one too large or too small. A number is squared, or subtracted
+    from 1. The result is one argument alone, or 0.
     """
     tree = ast.parse(dedent(inspect.getsource(getattr(kind, method)))).body[0]
     names, line = [a.arg for a in tree.args.args], tree.body[-1].value
@@ -128,7 +120,7 @@ def wrong_lines(kind: type, method: str, others=()):
 
 
 def _instead(node, neighbours):
-    """Yield what may be written in place of a part of an expression."""
+    """Yield the wrong expressions that may replace a part of an expression."""
     if isinstance(node, ast.BinOp):
         yield from (node.left,) if isinstance(node.op, (ast.Div, ast.Pow)) else (node.left, node.right)
         if type(node.op) in OTHER:
@@ -149,7 +141,7 @@ def _instead(node, neighbours):
 
 
 def _with(line, place: int, other):
-    """Return an expression with another node in the place of one, as ``ast.walk`` counts them."""
+    """Return an expression in which one node is replaced. place: its number in ``ast.walk``."""
     line = ast.Expression(deepcopy(line))
     found = list(ast.walk(line.body))[place]
 

@@ -1,4 +1,4 @@
-"""Deviations of clipping: which gradients the norm includes, what is clipped by it, and when."""
+"""Wrong clipping: of which gradients the norm is, which gradients it clips, and when."""
 
 from dataclasses import replace
 from functools import reduce
@@ -11,12 +11,8 @@ from refimpl.conformance.space.manifest import if_task
 from refimpl.plain.adding.sums import norm_of
 
 
-def _of_local(right, machine, place):
-    return norm_of(machine.merged(place.step, place.rank), machine.semantics)
-
-
 def _all_numbers(machine):
-    """Return all numbers that the norm is of, as one array."""
+    """Return all numbers of the norm, as one array."""
     parts = machine.clipping.values()
     return np.concatenate([np.ravel(g.rows if isinstance(g, Rows) else g) for g in parts])
 
@@ -36,12 +32,10 @@ def _by_row(gradient, clip):
 
 def _of_shard(machine, rank) -> float:
     """The norm of the rows r with r mod N = rank, and of the rank's block of each dense gradient."""
-    own = {}
-    for name, g in machine.clipping.items():
-        ours = g.ids % machine.case.ranks == rank if isinstance(g, Rows) else None
-        own[name] = np.array_split(np.ravel(g), machine.case.ranks)[rank] if ours is None else Rows(g.ids[ours],
-                                                                                                    g.rows[ours])
-    return norm_of(own, machine.semantics)
+    size = machine.case.ranks
+    return norm_of({name: Rows(*(part[g.ids % size == rank] for part in g)) if isinstance(g, Rows)
+                    else np.array_split(np.ravel(g), size)[rank] for name, g in machine.clipping.items()},
+                   machine.semantics)
 
 
 def _of_ranks(machine, place) -> list[float]:
@@ -50,7 +44,7 @@ def _of_ranks(machine, place) -> list[float]:
 
 
 def _weighted(machine, dense=1, rows=1) -> float:
-    """The norm of gradients of which some are counted several times."""
+    """The norm, if some gradients are counted several times."""
     return np.sqrt(sum((rows if isinstance(g, Rows) else dense) * norm_of({"": g}, machine.semantics) ** 2
                        for g in machine.clipping.values()))
 
@@ -79,7 +73,8 @@ def _stale(right, machine, place):
 
 CLIPPING = if_task("clip", (
     ("not-clipped", "gradients are not clipped", "scale", lambda right, m, p: 1.0),
-    ("local-norm", "gradients are clipped by the rank's own norm, not by the global one", "norm", _of_local),
+    ("local-norm", "gradients are clipped by the rank's own norm, not by the global one", "norm",
+     lambda right, m, p: norm_of(m.merged(p.step, p.rank), m.semantics)),
     ("norm-of-sizes", "the norm is the sum of absolute values", "norm",
      lambda right, m, p: np.abs(_all_numbers(m)).sum()),
     ("norm-of-largest", "the norm is the largest absolute value", "norm",

@@ -1,4 +1,4 @@
-"""Deviations of encoded gradients: the plain steps with a method replaced. A docstring says what is wrong."""
+"""Wrong codecs: the plain steps with one method replaced. The docstring of a class says what is wrong."""
 
 import numpy as np
 
@@ -13,28 +13,28 @@ from refimpl.plain.encoding.level_codecs import LevelCodec
 
 
 class ResidualNotAdded(EncodedSteps):
-    """The residual is not added to the next gradient: what a unit keeps back is lost."""
+    """The residual is not added to the next gradient: it is lost."""
 
     def keeper(self, unit):
         return unit, self.done
 
 
 class ResidualDropped(ResidualNotAdded):
-    """The residual is dropped: what a message leaves out is not kept at all."""
+    """The residual is dropped: the part of a gradient that a message leaves out is lost."""
 
     def residual(self, unit):
         return np.zeros(self.task.size, np.float32)
 
 
 class ResidualByRank(EncodedSteps):
-    """The residual is kept by rank, not by unit: a unit's gradient gets what another unit left out."""
+    """The residual is kept by rank, not by unit: a unit's gradient gets the residual of another unit."""
 
     def keeper(self, unit):
         return self.world.rank
 
 
 class ScaleNotShared(EncodedSteps):
-    """The scale is a rank's own, not shared between ranks: integers that stand for other numbers are added."""
+    """The scale is a rank's own, not shared between ranks: integers with unlike scales are added."""
 
     def largest(self, gradients):
         return max(np.abs(g).max() for g in gradients.values())
@@ -74,8 +74,8 @@ KINDS = {ResidualNotAdded: 52, ResidualDropped: 52, ResidualByRank: 53, ScaleNot
 class Encoded(SimulatedClass):
     """The answers to a case of kind codec: ``refimpl.plain.encoding.encoded_steps`` on all ranks in one process.
 
-    A mean of exact numbers may be rounded twice; what divides by a root, or adds up float32, may be 64 eps of the
-    largest gradient away.
+    A mean of exact numbers may be rounded twice. If a codec divides by a root or adds in float32, a number may be wrong
+    by 64 eps of the largest gradient.
     """
 
     kinds = KINDS

@@ -1,6 +1,6 @@
-"""Deviations of a rank's contribution to a sum: wrong values, wrong row numbers, or those of something else.
+"""Wrong contributions of a rank to a sum: wrong values, wrong row numbers, or those of another gradient.
 
-Some are changes by element or by row. The sum that a rank gets may be changed in the same ways (``deliveries``).
+Some change elements or rows one by one. The sum that a rank gets may be changed in the same ways (``deliveries``).
 """
 
 from dataclasses import replace
@@ -25,13 +25,13 @@ def of_arrays(change):
 
 
 def of_rows(change):
-    """Return the change of row gradients that have a row: change(ids, rows, variable) -> (ids, rows). Local."""
+    """Return the change of row gradients that are not empty: change(ids, rows, variable) -> (ids, rows). Local."""
     return lambda part, variable: (Rows(*change(part.ids, part.rows, variable))
                                    if isinstance(part, Rows) and len(part.ids) else part)
 
 
 def some_rows(kept):
-    """Return the change that leaves some rows: kept(ids, variable) -> which. Local."""
+    """Return the change that keeps only some rows: kept(ids, variable) -> which. Local."""
     return of_rows(lambda ids, rows, v: (ids[kept(ids, v)], rows[kept(ids, v)]))
 
 
@@ -55,7 +55,7 @@ CHANGES = (
     ("row-lost", "the first row of {} is lost", some_rows(lambda ids, v: slice(1, None))),
     ("row-zero-lost", "row 0 of {} is lost: it is taken for padding", some_rows(lambda ids, v: ids != 0)),
 )
-"""(code, words, change(part, variable)); {} stands for what is changed. The commonest come first."""
+"""(code, words, change(part, variable)). {} is the name of the changed array. The most frequent come first."""
 
 
 def brain(array, nearest: bool):
@@ -67,7 +67,7 @@ def brain(array, nearest: bool):
 
 NARROW = {"float16": lambda a: a.astype(np.float16).astype(a.dtype), "bfloat16": lambda a: brain(a, True),
           "bfloat16, cut off": lambda a: brain(a, False), "float32": lambda a: a.astype(np.float32).astype(a.dtype)}
-"""What a number is after passing through a narrower dtype."""
+"""Narrower dtype -> function that rounds an array to it."""
 
 
 def _changed(change):
@@ -92,7 +92,7 @@ def _cast(dtype):
 
 
 def _wide_offsets(ids, variable):
-    """Row times width in 32 bits, and back: what an offset into one array becomes."""
+    """An offset, row times width, in 32 bits, and the row that it stands for."""
     width = int(np.prod(variable.shape[1:]))
     return (ids * width).astype(np.int32).astype(np.int64) // width
 
@@ -114,7 +114,7 @@ def _ids_of_rank(source, part, machine, place):
 
 
 def _counts_of_first(part, machine, place):
-    """A rank's rows of all variables, one after the other, split as those of the first rank are."""
+    """A rank's rows of all variables, one after the other, split by the numbers of rows of the first rank."""
     names, own, counts = machine.order(place), [], [0]
     for name in names:
         at = replace(place, variable=machine.case.variable(name))
@@ -127,7 +127,7 @@ def _counts_of_first(part, machine, place):
 
 
 def _names(machine, place, shift):
-    """Return the variables' names, as the rank produced them if the shift is 2."""
+    """Return the names of the variables, sorted; if the shift is 2 or -2, in the order of the rank."""
     return machine.order(place) if abs(shift) == 2 else sorted(v.name for v in machine.case.variables)
 
 
@@ -138,7 +138,7 @@ def alike(a, b) -> bool:
 
 @parametrised
 def _of_neighbour(shift, part, machine, place):
-    """Another variable's gradient: the next by name (1), or as produced (2); the one before (-1, -2)."""
+    """The gradient of another variable. shift: 1: the next by name, 2: the next produced; -1, -2: the one before."""
     names = _names(machine, place, shift)
     at = names.index(place.variable.name) + shift // abs(shift)
     other = machine.case.variable(names[at]) if 0 <= at < len(names) else place.variable
@@ -147,7 +147,7 @@ def _of_neighbour(shift, part, machine, place):
 
 @parametrised
 def _ids_of_neighbour(shift, part, machine, place):
-    """Rows under the ids of the next sparse variable by name, of the first for the last; or of the one before."""
+    """Rows under the ids of the next sparse variable by name (shift 1), or of the one before (-1)."""
     names = sorted(v.name for v in machine.case.variables if v.sparse)
     if not isinstance(part, Rows) or len(names) < 2:
         raise Impossible
@@ -158,7 +158,7 @@ def _ids_of_neighbour(shift, part, machine, place):
 
 @parametrised
 def _tail(kept, array):
-    """Keep the first kept(n) elements, the rest being 0."""
+    """Keep the first kept(n) of n elements. The others become 0."""
     flat = np.array(array).reshape(-1)
     flat[kept(flat.size):] = 0
     return flat.reshape(array.shape)
@@ -171,7 +171,7 @@ def _column(which):
 
 @parametrised
 def _padded(row, part, machine, place):
-    """Pad rows to the longest contribution with its last row. row(ids) -> the number under which it comes again."""
+    """Pad rows to the longest contribution by repeating the last row. row(ids) -> the row number of the copies."""
     if not isinstance(part, Rows) or not len(part.ids):
         return part
     more = max(len(machine.given(replace(place, rank=r)).ids) for r in machine.group) - len(part.ids)

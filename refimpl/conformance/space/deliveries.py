@@ -1,4 +1,4 @@
-"""Deviations of what a rank gets of a sum: another's, a stale one, its own, part of it, in another order."""
+"""Wrong deliveries: a rank gets another rank's sum, an old one, its own gradient, a part, or another order."""
 
 from dataclasses import dataclass, replace
 from typing import Callable
@@ -13,7 +13,7 @@ from refimpl.plain.adding.rows import merge_occurrences
 
 
 def exactly(part, variable) -> Expected:
-    """Return a rank's own gradient as what it gets: rows that share an id added."""
+    """Return a rank's own gradient as its result. Rows with the same id are added."""
     if not isinstance(part, Rows):
         value = np.asarray(part, np.float64)
         return Expected(value, np.zeros(value.shape), variable.dtype)
@@ -22,7 +22,7 @@ def exactly(part, variable) -> Expected:
 
 
 def _changed(change):
-    """Change what a rank gets, and let it round: change(part, variable)."""
+    """Change what a rank gets, with a tolerance for rounding: change(part, variable)."""
     def changed(want, machine, place):
         near = [change(with_numbers(want.value, lambda x, s=sign: x + s * want.tolerance), place.variable)
                 for sign in (-1, 0, 1)]
@@ -43,12 +43,12 @@ def _own(want, machine, place):
 
 @parametrised
 def _at_step(step, want, machine, place):
-    """What another step gave: step(now, how many there are) -> its number."""
+    """The result of another step: step(this step, number of steps) -> its number."""
     return machine.total(replace(place, step=step(place.step, machine.steps)))
 
 
 def _own_ids_last_rows(want, machine, place):
-    """Later calls write their rows over this one's, whose row numbers stay."""
+    """Later calls overwrite the rows of this call, but not its row numbers."""
     if not isinstance(want.value, Rows):
         raise Impossible
     rows, tolerance = want.value.rows.copy(), np.array(np.broadcast_to(want.tolerance, want.value.rows.shape))
@@ -78,7 +78,7 @@ def _of_last_alike(order, step, want, machine, place):
 
 @parametrised
 def _of_rank_alone(source, want, machine, place):
-    """Everybody gets one rank's gradient as it is."""
+    """Every rank gets one rank's gradient as it is."""
     if source not in machine.group:
         raise Impossible
     return exactly(machine.contribution(Place(place.step, source, place.variable)), place.variable)
@@ -86,14 +86,14 @@ def _of_rank_alone(source, want, machine, place):
 
 @dataclass(frozen=True)
 class OnGrid(Expected):
-    """What has no more digits than a narrower dtype: cast(array) must leave it as it is."""
+    """A value without more digits than a narrower dtype has: cast(array) does not change it."""
 
     cast: Callable | None = None
 
 
 @parametrised
 def _narrow(dtype, cast, want, machine, place):
-    """Somewhere numbers pass through a narrower dtype: they are right to its digits, and have no more."""
+    """Numbers pass through a narrower dtype somewhere: they have only its digits, and these are right."""
     numbers = numbers_of(want.value)
     if np.dtype(want.dtype).itemsize <= (4 if dtype == "float32" else 2) or np.array_equal(numbers, cast(numbers)):
         raise Impossible
@@ -106,7 +106,7 @@ EPS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "bfloat16,
 
 
 def _overflowed(want, machine, place):
-    """inf where the sum of halves is more than they hold."""
+    """inf where a sum of halves is larger than the largest half."""
     if want.dtype != "float16" or isinstance(want.value, Rows):
         raise Impossible
     parts = [machine.contribution(Place(place.step, r, place.variable)) for r in machine.group]

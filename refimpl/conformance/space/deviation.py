@@ -1,4 +1,4 @@
-"""A deviation: one decision taken in a wrong way, with its variables, its ranks, and the step when it begins."""
+"""A deviation: one wrong decision, with the variables, ranks, steps and rows in which it is wrong."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -20,16 +20,16 @@ def anywhere(case: Case) -> bool:
 
 
 def parametrised(change: Callable) -> Callable:
-    """Return what makes changes of change(parameters, right, machine, place), from the parameters. Local."""
+    """Return a function of the parameters of ``change``; it returns a change(right, machine, place). Local."""
     return partial(partial, change)
 
 
 class Impossible(Exception):
-    """A deviation has nothing to deviate in, here or in the whole case."""
+    """A deviation cannot be applied, at this place or in the whole case."""
 
 
 def concatenated(parts):
-    """Return one gradient of several: arrays are added up, rows are put one after the other. Local."""
+    """Return one gradient of several: arrays are added, rows are put one after the other. Local."""
     if not parts:
         raise Impossible
     if isinstance(parts[0], Rows):
@@ -44,9 +44,9 @@ def joined(parts):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a decision is taken. rank: the rank that takes it; None: all owners together.
+    """Where a decision is taken. rank: of the rank that takes it; None: of all owners together.
 
-    shared: of rows that several ranks push; False: of the other rows; None: of all together.
+    shared: True: for rows that several ranks push; False: for the other rows; None: for all rows together.
     """
 
     step: int
@@ -57,9 +57,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a deviation hits; None: everything. words: of the variables, ", of row gradients alone".
+    """Where a decision is wrong; None: everywhere.  words: for the report, as "of row gradients alone".
 
-    shared: it hits nothing but rows that several ranks push (True), that one rank alone pushes (False).
+    shared: True: only for rows that several ranks push; False: only for rows that one rank pushes.
     """
 
     variables: Callable[[CaseVariable], bool] | None = None
@@ -70,7 +70,7 @@ class Scope:
     shared: bool | None = None
 
     def hits(self, place: Place) -> bool:
-        """Return whether a decision at a place is hit."""
+        """Return whether the decision at a place is wrong."""
         return ((self.variables is None or place.variable is not None and self.variables(place.variable))
                 and (self.ranks is None or place.rank in self.ranks) and place.step >= self.first_step
                 and (self.last_step is None or place.step <= self.last_step)
@@ -79,12 +79,12 @@ class Scope:
 
 @dataclass(frozen=True, eq=False)
 class Deviation:
-    """code: its short name.  words: what is wrong.
+    """A wrong decision. code: its short name.  words: what is wrong.
 
-    decisions: decision -> change(right, machine, place) -> what is decided in place of ``right``.
-    concerns(case): whether it can change a case at all; many are ruled out by this before a number is computed.
-    rules: what of the manifest it changes, in place of decisions.  fault: the class that decides otherwise, of machines
-    that run one.  paired: whether it is tried together with others.
+    decisions: decision -> change(right, machine, place), which returns the wrong decision.
+    concerns(case): whether it can change the numbers of a case at all. This rules out many before a number is computed.
+    rules: field of the manifest -> wrong value, instead of decisions.  fault: the class with the mistake, for a machine
+    that runs a class.  paired: whether it is tried together with another one.
     """
 
     code: str
@@ -97,18 +97,18 @@ class Deviation:
     paired: bool = True
 
     def within(self, scope: Scope) -> "Deviation":
-        """Return the same deviation in a scope of its own."""
+        """Return the same deviation in another scope."""
         return replace(self, scope=scope)
 
 
 class Machine:
-    """Computes a case's numbers; every decision is asked for by its name. Subclasses say what there is to decide.
+    """Computes the numbers of a case. Each decision goes through ``decide``. Subclasses define the decisions.
 
-    fields: what of the manifest its numbers depend on.
-    remembers: whether what is decided in a step changes later answers.
-    in_pairs: decisions that are tried two at once, beside the rules of the manifest.
-    base: a machine of the same case that deviates in nothing, of which sums may be taken; None: there is none.
-    memo: what the base keeps of sums; cases with the same ``inputs`` may share it.
+    fields: the fields of the manifest that the numbers depend on.
+    remembers: whether a decision changes the answers of later steps.
+    in_pairs: decisions of which two may be wrong at once. So may rules of the manifest.
+    base: a machine of the same case without deviations, whose sums may be used; None: there is none.
+    memo: the sums of the base. Cases with the same ``inputs`` may share it.
     """
 
     fields: tuple[str, ...] = ()
@@ -123,7 +123,10 @@ class Machine:
 
     @classmethod
     def fitted(cls, observed, machines) -> list[Deviation]:
-        """Return deviations by a number that wrong answers tell. observed: one each; machines: right ones. Local."""
+        """Return deviations with a number that is computed from wrong answers. Local.
+
+        observed: a wrong answer of each case.  machines: of each case, without deviations.
+        """
         return []
 
     def __init__(self, case: Case, semantics, deviations: tuple[Deviation, ...] = ()):
@@ -134,7 +137,7 @@ class Machine:
 
     @property
     def inputs(self):
-        """What sums depend on, beside the deviations."""
+        """What sums depend on, apart from deviations."""
         return id(self.case)
 
     @property
@@ -143,28 +146,29 @@ class Machine:
         return len(self.case.steps)
 
     def decide(self, decision: str, right, place: Place):
-        """Return what is decided: ``right``, unless a deviation says otherwise."""
+        """Return a decision: ``right``, or what the deviations make of it."""
         for deviation in self.deviations:
             if decision in deviation.decisions and deviation.scope.hits(place):
                 try:
                     right = deviation.decisions[decision](right, self, place)
-                except Impossible:  # here it has nothing to deviate in
+                except Impossible:  # it cannot be applied at this place
                     pass
         return right
 
     def expected(self) -> list[dict] | None:
-        """Return, step by step, name -> what is expected on each rank that has it; None: an error. Local."""
+        """Return for each step name -> Expected, the same on each rank that has it; None: an error. Local."""
         return [{v.name: self.answer(Place(step, 0, v)) for v in self.case.variables} for step in range(self.steps)]
 
 
 class SimulatedClass(Machine):
-    """A machine whose deviations are classes, its ``kinds``: it runs one, or the plain one, and looks answers up."""
+    """A machine whose deviations are classes, its ``kinds``. It runs a class once, and looks up the answers."""
 
     kinds: dict[type, int] = {}
 
     @classmethod
     def alternatives(cls, cases):
-        """Return each kind; what is told of a variable or layer also for each of the cases' alone. Local."""
+        """Return each kind. If all its methods get a variable or layer, return it for each of them alone, too. Local.
+        """
         names = dict.fromkeys(name for case in cases for name in cls.names(case))
         return [Deviation(code_of(kind), words_of(kind) + where, fault=one) for kind in cls.kinds
                 for where, scoped in [("", kind), *((f": {name}", in_one(kind, name)) for name in names)] if scoped
@@ -172,12 +176,12 @@ class SimulatedClass(Machine):
 
     @classmethod
     def names(cls, case) -> list[str]:
-        """Return what a deviation may concern alone: variables. Local."""
+        """Return the variables of which one alone may be wrong. Local."""
         return [v.name for v in case.variables]
 
     @classmethod
     def variants(cls, kind, cases) -> list[type]:
-        """Return a kind with each value of its attributes that some cases can show. Local."""
+        """Return a kind with each value of its attributes that changes the numbers of some case. Local."""
         return [kind]
 
     def __init__(self, case, semantics, deviations=()):
@@ -185,19 +189,19 @@ class SimulatedClass(Machine):
         self.found = self.simulate(next((d.fault for d in deviations if d.fault), None))
 
     def simulate(self, kind) -> list[dict] | None:
-        """Return, step by step, name -> Expected, or name -> rank -> Expected; None: a hang, an error, or no change.
+        """Return for each step name -> Expected, or name -> rank -> Expected; None: a hang, an error, or no change.
 
-        kind: the deviation's class, None: the plain one. Local.
+        kind: the class with the mistake; None: the plain class. Local.
         """
         raise NotImplementedError
 
     def expected(self) -> list[dict] | None:
-        """Return, step by step, name -> what is expected; None: an error. Local."""
+        """Return for each step name -> Expected; None: an error. Local."""
         return self.found and [{name: next(iter(want.values())) if isinstance(want, dict) else want
                                 for name, want in step.items()} for step in self.found]
 
     def answer(self, place: Place):
-        """Return what is expected at a place; a deviation's numbers need not be exact. Local. Raises Impossible."""
+        """Return what is expected at a place. With a deviation it need not be exact. Local. Raises Impossible."""
         if self.found is None:
             raise Impossible
         want = self.found[place.step][place.variable.name]
@@ -209,8 +213,7 @@ class SimulatedClass(Machine):
 
 
 def in_one(kind: type, only: str) -> type | None:
-    """Return a class that deviates for one layer or variable alone; None if not all its methods are told which. Local.
-    """
+    """Return a class with the mistake in one layer or variable alone; None if not all methods get it. Local."""
     def method(name, wrong):
         return lambda self, what, *rest: (wrong(self, what, *rest) if what.name == only else
                                           getattr(super(kind, self), name)(what, *rest))
@@ -226,13 +229,13 @@ def code_of(kind: type) -> str:
 
 
 def words_of(kind: type) -> str:
-    """Return a docstring as it goes on in a sentence. Local."""
+    """Return a docstring as a part of a sentence: its first letter is small, and the stop is gone. Local."""
     words = " ".join(kind.__doc__.split()).rstrip(".")
     return words[0].lower() + words[1:]
 
 
 def scopes(cases: list[Case]) -> list[Scope]:
-    """Return scopes smaller than everything, the widest first. Local."""
+    """Return the scopes of some cases, the widest first. Local."""
     variables = [v for case in cases for v in case.variables]
     found = []
     if len({v.sparse for v in variables}) > 1:
@@ -253,20 +256,20 @@ def scopes(cases: list[Case]) -> list[Scope]:
 
 
 def step_scopes(first: int) -> list[Scope]:
-    """Return what a deviation may hit that begins in a step: all from it on, and that step alone. Local."""
+    """Return two scopes: from a step on, and this step alone. Local."""
     which = ordinal(first + 1)
     return [Scope(first_step=first, words=f"from the {which} step on"),
             Scope(first_step=first, last_step=first, words=f"in the {which} step alone")]
 
 
 def row_scopes() -> list[Scope]:
-    """Return the rows that several ranks push, and those that one rank alone pushes. Local."""
+    """Return two scopes: rows that several ranks push, and rows that one rank pushes. Local."""
     return [Scope(words=f"of rows alone that {words}", shared=shared) for shared, words in (
         (True, "several ranks push"), (False, "a single rank pushes"))]
 
 
 def rank_scopes(cases: list[Case]) -> list[Scope]:
-    """Return single ranks, and all but one. Local."""
+    """Return the scopes of single ranks, and of all ranks but one. Local."""
     everyone = range(max(case.ranks for case in cases))
     if len(everyone) == 1:
         return []

@@ -1,7 +1,7 @@
-"""What the loss of a step, and a broadcast, give, decision by decision.
+"""The loss of a step, and a broadcast, with their decisions.
 
-weights   what each rank's sum over its examples is multiplied with before all are added
-root      whose array a rank gets of a broadcast
+weights   the factor of each rank's sum over its examples, before the sums are added
+root      the rank whose array a rank gets in a broadcast
 """
 
 import numpy as np
@@ -21,19 +21,16 @@ class Loss(Machine):
 
     @classmethod
     def alternatives(cls, cases):
-        def weighing(weights):
-            return lambda right, machine, place: weights(machine.counts, place.rank, right)
-
         groups = tuple(("mean-of-group-means", f"the loss is the mean of means over groups of {size} ranks",
                         _of_groups(size)) for size in (2, 3) if size < max(case.ranks for case in cases))
-        return [*(Deviation(code, words, {"weights": weighing(weights)}) for code, words, weights in WEIGHTS + groups),
+        return [*(Deviation(code, words, {"weights": lambda right, m, p, weights=weights: weights(
+            m.counts, p.rank, right)}) for code, words, weights in WEIGHTS + groups),
                 *wrong_numbers("weights", "the weight of each rank's loss")]
 
     def answer(self, place: Place) -> Expected:
         """Return the loss, or its gradient, that a rank gets. Local."""
         parts = [ranks[GIVEN[place.variable.name]] for ranks in self.case.steps[place.step]]
-        counts = np.array([len(part) for part in parts])
-        self.counts = counts
+        counts = self.counts = np.array([len(part) for part in parts])
         weights = self.decide("weights", Sums(self.semantics, len(counts)).weights(counts), place)
         addends = np.stack([w * row for w, part in zip(weights, parts) for row in part])
         dtype = self.semantics.loss_dtype
@@ -60,7 +57,7 @@ class Broadcast(Machine):
 
 
 def _own(weight):
-    """The examples of the rank that gets it alone, multiplied with weight(counts, rank, right)."""
+    """Only the examples of the rank that gets the loss, times weight(counts, rank, right)."""
     return lambda counts, rank, right: np.where(np.arange(len(counts)) == rank, weight(counts, rank, right), 0.0)
 
 
@@ -71,7 +68,7 @@ def _by(total):
 
 @parametrised
 def _of_groups(size, counts, rank, right):
-    """The mean over groups of consecutive ranks of each group's mean."""
+    """The mean of the means of groups of neighbouring ranks."""
     groups = np.arange(len(counts)) // size
     totals = np.bincount(groups, counts)
     return 1.0 / (np.maximum(1, totals[groups]) * len(totals))
@@ -99,4 +96,4 @@ WEIGHTS = (
     ("rank-miscounted", "rank 0's examples are left out",
      lambda counts, rank, right: np.where(np.arange(len(counts)) > 0, right, 0.0)),
 )
-"""(code, words, weights(counts, rank, right) of each rank's sum)."""
+"""(code, words, weights(counts, rank, right): the factors of the ranks' sums)."""

@@ -1,4 +1,4 @@
-"""Deviations from the manifest: the framework follows another rule than the one that it declares."""
+"""Deviations from the manifest: the implementation follows another rule than it declares."""
 
 from refimpl.conformance.case import Task
 from refimpl.conformance.semantics import CHOICES, Semantics
@@ -6,13 +6,13 @@ from refimpl.conformance.space.deviation import Deviation, anywhere
 
 
 def has(*settings: str):
-    """Return whether(case): a case's task has settings other than their defaults. Local."""
+    """Return a function of a case: whether its task sets all of these settings. Local."""
     return lambda case: all(case.settings.get("task", {}).get(name, getattr(Task, name)) != getattr(Task, name)
                             for name in settings)
 
 
 def if_task(setting: str, entries) -> list[Deviation]:
-    """Return deviations of cases whose task has a setting, or those that they name. Local.
+    """Return deviations that concern only cases whose task sets ``setting``, or the settings of the entry. Local.
 
     entries: (code, words, decision, change, settings...).
     """
@@ -28,11 +28,11 @@ CONCERNS = {"clip_norm": has("clip"), "clip_point": has("clip"), "window": has("
             **{name: lambda case, name=name: case.settings.get("task", {}).get("optimizer") == name
                for name in ("adam", "adagrad")},
             **dict.fromkeys(("sparse", "duplicates", "untouched"), lambda case: bool(case.shapes))}
-"""Field -> whether it matters in a case at all; one that is not here always does."""
+"""Field -> whether it matters in a case. A field that is not listed matters in all cases."""
 
 
 def deviations(semantics: Semantics, fields) -> list[Deviation]:
-    """Return each single change of a manifest's fields, and one rule for dense and row gradients alike. Local."""
+    """Return a deviation for each other value of a field, and for one rule of dense and row gradients. Local."""
     found = [_of({field: value}, semantics) for field, value in semantics.alternatives(*fields)] if fields else []
     for value in DIVISION["dense"]:
         rules = {field: value for field in ("dense", "sparse") if getattr(semantics, field) != value}

@@ -1,7 +1,7 @@
-"""Deviations of layers cut over groups: the plain mesh with a method replaced. A docstring says what is wrong.
+"""Wrong meshes: the plain mesh with one method replaced. The docstring of a class says what is wrong.
 
-shift: by how many members or rounds it is off; 0: in reverse; None, of columns: a member's own come first.
-of: groups or members, of which there must be several; both.
+shift: the distance in members or rounds; 0: in reverse; None, of columns: a member's own columns come first.
+of: groups, members, or both: a case shows the mistake only if it has several of them.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from refimpl.plain.model_parallel.mesh import Mesh
 
 
 class PartsDivided(Mesh):
-    """The gradient of a part that is cut is 1/K of ours: averaged over the world, not over the G ranks that hold it, or
-    divided by the K members of a group.
+    """The gradient of a part is 1/K of ours: it is averaged over all N ranks, not over the G ranks that hold the part,
+    or it is divided by the K members of a group.
     """
 
     def summed(self, gradients):
@@ -23,7 +23,7 @@ class PartsDivided(Mesh):
 
 
 class PartsMultiplied(Mesh):
-    """The gradient of a part that is cut is K times ours: a sum over the rows of K members is taken for that of one."""
+    """The gradient of a part is K times ours: the sum over the rows of K members is taken for that of one member."""
 
     def summed(self, gradients):
         return {n: g * (self.members if self.is_cut(n) else 1) for n, g in super().summed(gradients).items()}
@@ -39,7 +39,7 @@ class PartsOfAllMembers(Mesh):
 
 
 class PartsNotSummed(Mesh):
-    """The gradient of a part is its own group's alone: it is not summed over the ranks that hold it."""
+    """The gradient of a part is that of its own group: it is not summed over the ranks that hold the part."""
 
     of = "groups"
 
@@ -55,7 +55,7 @@ class WholeOverHolders(Mesh):
 
 
 class NormPartsKTimes(Mesh):
-    """The norm counts each part K times: each member adds up the whole group's."""
+    """The norm counts each part K times: each member adds the parts of the whole group."""
 
     def squares(self, parts, whole):
         return self.members * sum(self.of_group(parts)), whole
@@ -78,7 +78,7 @@ class NormWholeKTimes(Mesh):
 
 
 class NormEveryCopy(Mesh):
-    """The norm counts every copy: all N ranks' squares are added up."""
+    """The norm counts every copy: the squares of all N ranks are added."""
 
     of = "groups"
 
@@ -87,7 +87,7 @@ class NormEveryCopy(Mesh):
 
 
 class NormOfOwnPart(Mesh):
-    """The norm leaves parts out: each member takes its own part alone, and the members clip differently."""
+    """The norm leaves parts out: each member takes only its own part, so the members clip differently."""
 
     def squares(self, parts, whole):
         return parts, whole
@@ -101,8 +101,8 @@ class NormWithoutParts(Mesh):
 
 
 class InputGradientKTimes(Mesh):
-    """The gradient that the first cut layer gives to the layer below it is K times ours: partial sums are added up by
-    every member, and then once more.
+    """The gradient that the first cut layer gives to the layer below it is K times ours: every member adds the partial
+    sums, and then they are added once more.
     """
 
     def own_rows(self, grads, own):
@@ -119,7 +119,7 @@ class MembersFarApart(Mesh):
 
 
 class RowsToWrongOwner(Mesh):
-    """Gradients of rows come back to another member than the one whose rows they are."""
+    """Gradients of rows come back to the wrong member."""
 
     shift = 1
 
@@ -132,7 +132,7 @@ class RowsToWrongOwner(Mesh):
 
 
 class RoundsOutOfOrder(Mesh):
-    """Gradients of rows come back in another round: they meet the inputs of other rows."""
+    """Gradients of rows come back in the wrong round: they are combined with the inputs of other rows."""
 
     shift, waiting = 1, ()
 
@@ -143,7 +143,7 @@ class RoundsOutOfOrder(Mesh):
 
 
 class ColumnsOutOfOrder(Mesh):
-    """Columns are gathered in another order than that of the members."""
+    """Columns are not gathered in the order of the members."""
 
     shift = 1
 
@@ -153,7 +153,7 @@ class ColumnsOutOfOrder(Mesh):
 
 
 class DropoutByLocalColumn(Mesh):
-    """Dropout is drawn by local column: each member drops what member 0 does."""
+    """Dropout is drawn by local column: each member drops the same columns as member 0."""
 
     def drawn(self, layer, dropout):
         return dropout[:, :super().drawn(layer, dropout).shape[1]]
@@ -167,7 +167,7 @@ class BiasByEveryMember(Mesh):
 
 
 class PartialSumsNotAdded(Mesh):
-    """The gradient of a layer's input is one member's partial sum: those of the others are not added."""
+    """The gradient of a layer's input is the partial sum of one member: those of the others are not added."""
 
     def add_partials(self, layer, partials):
         return partials
@@ -206,7 +206,7 @@ class Stepped(SimulatedClass):
 
     @classmethod
     def variants(cls, kind, cases):
-        """Return a kind, with each shift that it may have, if some cases can show it. Local."""
+        """Return a kind with each of its shifts, if some case can show it. Local."""
         most, found = max(case.settings["mesh"][1] for case in cases), [kind]
         if hasattr(kind, "shift"):
             shifts = [*turns(most), *([None] if issubclass(kind, ColumnsOutOfOrder) else [])]
@@ -241,7 +241,7 @@ class Stepped(SimulatedClass):
 
 
 def possible(case, kind) -> bool:
-    """Return whether a deviation has anything to change in a case. Local."""
+    """Return whether a deviation can change the numbers of a case. Local."""
     groups, members = case.settings["mesh"]
     if not {"groups": groups > 1, "members": members > 1, "both": groups > 1 < members}[getattr(kind, "of", "members")]:
         return False
@@ -252,5 +252,5 @@ def possible(case, kind) -> bool:
 
 
 def turns(members: int) -> list[int]:
-    """Return by how many members something may be off. Local."""
+    """Return the shifts that are possible with this number of members. Local."""
     return [*range(1, members), *([0] if members > 2 else [])]

@@ -1,4 +1,4 @@
-"""Deviations of the optimizers: classes of ``refimpl.plain.updating.optimizers`` with methods replaced."""
+"""Wrong optimizers: classes of ``refimpl.plain.updating.optimizers`` with methods replaced."""
 
 from functools import cache
 
@@ -24,7 +24,7 @@ SLOTS = (
     ("slots-not-kept", "the optimizer's state stays as it was before the update, though the parameter is updated",
      lambda o, p, state, *more: SGD.apply(o, p, {n: a.copy() for n, a in state.items()}, *more)),
 )
-"""(code, words, apply in place of any optimizer's own)."""
+"""(code, words, the wrong ``apply`` of any optimizer)."""
 FORMULAS = {
     "sgd": (
         ("sign-only", "only the gradient's sign is applied", {"step": lambda o, g, rate: rate * np.sign(g)}),
@@ -92,18 +92,18 @@ FORMULAS = {
              o, m, np.maximum(v - (1 - o.beta2) * g * g, 0) / o.beta2, g, rate, c1, c2)}),
     ),
 }
-"""optimizer -> (code, words, methods in place of its own)."""
+"""optimizer -> (code, words, wrong methods)."""
 LINES = {"sgd": ((), "step", "decayed"), "momentum": ((), "velocity", "step"), "nesterov": ((), "step"),
          "dampened": (("mu",), "dampened"), "adagrad": ((), "accumulator", "step"),
          "adam": (("beta1", "beta2"), "first", "second", "corrections", "step"), "adam-hat": ((), "step"),
          "adagrad-inside": ((), "step")}
-"""optimizer -> numbers of it, and the lines of its formula, of which ``wrong_lines`` makes mistakes."""
+"""optimizer -> some of its numbers, and the lines of its formula in which ``wrong_lines`` makes mistakes."""
 USUAL = {"mu": 0.9, "dampening": 0.0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": 0.0}
 """Number of an optimizer -> its usual default."""
 
 
 def _only(code, words, owner, methods) -> Deviation:
-    """An optimizer, and those that have these methods from it, with the methods replaced. owner: its class."""
+    """Return a deviation of an optimizer, and of those that inherit these methods from it. owner: its class."""
     def changed(right, machine, place):
         kind = type(right)
         if not all(getattr(kind, method, None) is getattr(owner, method) for method in methods):
@@ -131,7 +131,7 @@ def _wrong_options():
 
 @cache
 def deviations() -> list[Deviation]:
-    """Return a deviation for each formula, and for each mistake in a line of one. Local."""
+    """Return the deviations of all formulas, of their lines, and of their numbers. Local."""
     found = [_only(code, words, SGD, {"apply": apply}) for code, words, apply in SLOTS]
     found += [_only(f"{name}-{code}", f"{name}: {words}", EVERY[name], methods)
               for name, formulas in FORMULAS.items() for code, words, methods in formulas]

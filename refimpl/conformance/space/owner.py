@@ -1,7 +1,7 @@
-"""What an owner without barriers answers, and its deviations: the plain owner with a method replaced.
+"""The answers of an owner without barriers, and wrong owners: the plain owner with one method replaced.
 
-The plain owner plays the script of a case in this process, in float64. Values are exact, unless something divides by a
-root: then they may be ``bounds.of_updates`` away. The docstring of a deviation says what is wrong.
+The plain owner plays the script of a case in this process, in float64. Values are exact, unless the optimizer divides
+by a root: then they may be wrong by ``bounds.of_updates``. The docstring of a class says what is wrong.
 """
 
 from dataclasses import replace
@@ -56,7 +56,8 @@ class ClockLate(ClockEarly):
 
 
 class DividedByWorkers(Owner):
-    """An update's mean is not rescaled: its pushes are divided by N, the number of workers, not by their own number."""
+    """The mean of an update is not rescaled: its pushes are divided by the number of workers, not by their own number.
+    """
 
     def times(self, pushes):
         return 1
@@ -70,8 +71,8 @@ class Summed(Owner):
 
 
 class StalenessPerWorker(Owner):
-    """Staleness is counted per worker, not per row: by the owner's updates since the worker pulled, whichever rows they
-    touched.
+    """Staleness is counted per worker, not per row: all updates of the owner since the pull count, also those of other
+    rows.
     """
 
     def stale(self, v, push, at, updates):
@@ -86,7 +87,7 @@ class Aliased(Owner):
 
 
 class Uncorrected(Owner):
-    """Staleness is not corrected: gradients are applied as they came."""
+    """Staleness is not corrected: gradients are applied as they are pushed."""
 
     def correct(self, v, at, g, staleness, then):
         return g
@@ -96,7 +97,7 @@ class Versioned(Owner):
     """An owner whose answers say how many updates their values contain."""
 
     def told_version(self, worker):
-        """Return what an answer to a worker says."""
+        """Return the version in an answer to a worker."""
         return self.version
 
 
@@ -128,7 +129,7 @@ KINDS = {StaleDropped: 38, LateCounted: 39, ClockEarly: 40, ClockLate: 40, Divid
 
 
 class Served(SimulatedClass):
-    """The answers to a case of kind owner: what each pull gets, and whether it waited."""
+    """The answers to a case of kind owner: the values of each pull, and whether it waited."""
 
     kinds = KINDS
 
@@ -137,7 +138,7 @@ class Served(SimulatedClass):
 
 
 class RowUpdates:
-    """What does an owner's updates: an optimizer at a fixed rate. values: name -> array, updated in place."""
+    """Does the updates of an owner, with a fixed rate. values: name -> array, updated in place."""
 
     def __init__(self, task: Arrivals, values):
         self.rule, self.rate, self.values = OPTIMIZERS[task.optimizer](**task.options), task.rate, values
@@ -150,9 +151,9 @@ class RowUpdates:
 
 
 class ScriptOwner(Versioned):
-    """The one owner of a script, which keeps the rows that it names, whatever their numbers. ``arrivals.play`` asks it.
+    """The only owner of a script, for ``arrivals.play``. It keeps only the rows that the script names.
 
-    dtype: in which it computes.
+    dtype: of its values.
     """
 
     owners = 1
@@ -185,14 +186,14 @@ class ScriptOwner(Versioned):
 
 
 class ExpectedOwner(ScriptOwner):
-    """Answers pulls with what is expected: the value, and how far float32 may be from it."""
+    """Answers each pull with Expected: the value, and the tolerance for float32."""
 
     def __init__(self, task: Arrivals, dtype="float64"):
         super().__init__(task, dtype)
         self.travel = {name: np.abs(array) for name, array in self.values.items()}
 
     def update(self, pushes):
-        """Do an update, and add up how far each value travels."""
+        """Do an update, and add its change to the travel of each value."""
         before = {name: array.copy() for name, array in self.values.items()}
         super().update(pushes)
         for name, array in self.values.items():
@@ -210,14 +211,14 @@ class ExpectedOwner(ScriptOwner):
 
 
 def owner_of(kind: type[Owner], role: type[ScriptOwner]) -> type[ScriptOwner]:
-    """Return the owner of a script that decides as ``kind``: the plain owner, or one with a method replaced. Local."""
+    """Return the class of a script's owner that decides as ``kind``, the plain owner or a wrong one. Local."""
     return type(kind.__name__, (role, kind), {})
 
 
 def served(case: Case, kind: type[Owner] = Owner) -> list[dict[str, Expected]] | None:
-    """Return, pull by pull, name -> what it should get, and ``waited``. Local.
+    """Return for each pull name -> Expected, with ``waited``. Local. kind: see ``owner_of``.
 
-    kind: see ``owner_of``. None: some pull is never answered, or a push is refused.
+    Returns None if a pull is never answered, or a push is refused.
     """
     def handed(part):
         return (part.ids, part.rows) if isinstance(part, Rows) else part

@@ -1,4 +1,4 @@
-"""Deviations of a sum: who is in it, how contributions and repeated rows meet, what it is divided by."""
+"""Wrong sums: of the wrong ranks, of contributions that do not belong together, or with a wrong divisor."""
 
 from dataclasses import replace
 from functools import partial
@@ -12,7 +12,7 @@ from refimpl.conformance.space.deviation import Deviation, Impossible, Place, co
 
 @parametrised
 def _of_own(change, ranks, machine, place):
-    """change(ranks, the one that gets the sum) -> ranks; what all owners have together is nobody's own."""
+    """change(ranks, the rank that gets the sum) -> ranks. Rows that are joined from all owners have no such rank."""
     if len(ranks) == 1 or place.rank not in ranks:
         raise Impossible
     return change(ranks, place.rank)
@@ -20,7 +20,7 @@ def _of_own(change, ranks, machine, place):
 
 @parametrised
 def _with(needed, change, ranks, machine, place):
-    """change(ranks) -> ranks, of a sum of several, in which are those that are needed."""
+    """change(ranks) -> ranks, in a sum of several ranks with all ranks of ``needed``."""
     if len(ranks) == 1 or not {*needed} <= {*ranks}:
         raise Impossible
     return change(ranks)
@@ -43,7 +43,7 @@ MEMBERS = (
     ("group-ranks-as-places", "the ranks of a group are taken for places: it adds up the first ranks of the world",
      _with((), lambda ranks: list(range(len(ranks))))),
 )
-"""(code, words, change of the ranks in a sum: see ``Aggregation``)."""
+"""(code, words, change of ``members``)."""
 
 DUPLICATES = (("first", "of rows that share an id on a rank, the first one counts"),
               ("mean", "rows that share an id on a rank are averaged, not added"))
@@ -61,12 +61,12 @@ class LastRankCounts:
 
 
 def _times(factor):
-    """factor(machine, place) -> what the divisor is multiplied with, for rows an array or a number."""
+    """factor(machine, place) -> the factor of the divisor, a number or an array for rows."""
     return lambda divisor, machine, place: divisor * factor(machine, place)
 
 
 def _instead(divisor):
-    """divisor(machine, place) -> what is divided by."""
+    """divisor(machine, place) -> another divisor."""
     return lambda right, machine, place: np.ones_like(right) * divisor(machine, place)
 
 
@@ -78,11 +78,6 @@ def _pushes(machine, place):
     return max(1, sum(len(p.ids) > 0 for p in parts))
 
 
-def _holders(machine, place):
-    """Return how many ranks have a gradient of this variable."""
-    return sum(ranks[place.variable.name] is not None for ranks in machine.case.steps[place.step])
-
-
 DIVISORS = (
     ("divided-again", "divided by N once more", _times(lambda m, p: len(m.group))),
     ("multiplied-by-n", "not divided by N, or multiplied by it", _times(lambda m, p: 1 / len(m.group))),
@@ -91,15 +86,16 @@ DIVISORS = (
     ("doubled", "multiplied by 2", _times(lambda m, p: 1 / 2)),
     ("divided-by-pushers", "divided by the number of ranks that have rows of the variable at all", _instead(_pushes)),
     ("divided-by-holders", "divided by the number of ranks that have a gradient of the variable, not by N",
-     _instead(_holders), lambda case: "absent" in case.needs),
+     _instead(lambda m, p: sum(ranks[p.variable.name] is not None for ranks in m.case.steps[p.step])),
+     lambda case: "absent" in case.needs),
 )
-"""(code, words, change of a divisor, perhaps the cases that it concerns)."""
+"""(code, words, change of a divisor, and perhaps ``concerns``)."""
 
 
 def matched_by_position(parts, machine, place, mixed=False):
-    """Each rank's k-th gradient, k being that of the variable on the rank that gets the sum; under its own ids.
+    """The k-th gradient of each rank, if the variable is number k on the rank that gets the sum; under its own ids.
 
-    mixed: dense gradients meet rows.
+    mixed: whether dense gradients are added to rows.
     """
     if place.rank is None or len(machine.case.variables) < 2:
         raise Impossible
@@ -126,7 +122,7 @@ def under_own_ids(parts, machine, place):
 
 @parametrised
 def _group_means(size, parts, machine, place):
-    """Average over groups of consecutive ranks, then over the groups, though the last may be smaller."""
+    """Average over groups of neighbouring ranks, then over the groups. The last group may be smaller."""
     sizes = [min(size, len(parts) - i // size * size) for i in range(len(parts))]
     groups = sum(1 / s for s in sizes)
     return [with_numbers(p, lambda x: x.astype(np.float64) * (len(parts) / (groups * s)))
@@ -135,9 +131,9 @@ def _group_means(size, parts, machine, place):
 
 @parametrised
 def _packed(pack, unpack, parts, machine, place):
-    """Dense gradients are packed into a buffer one way and unpacked another. pack, unpack: (by name, gap).
+    """Dense gradients are packed into a buffer in one layout, and unpacked in another. pack, unpack: (by name, gap).
 
-    Each begins at a multiple of ``gap`` elements. 0: of 1; what a rank has no gradient of is left out.
+    Each gradient begins at a multiple of ``gap`` elements. gap 0: 1, and a variable without a gradient has no place.
     """
     if place.rank is None or any(v.sparse for v in machine.case.variables) or len(machine.case.variables) < 2:
         raise Impossible
@@ -154,7 +150,7 @@ def _packed(pack, unpack, parts, machine, place):
     if (first := layout(place.rank, *unpack).get(name, (None,))[0]) is None:
         return [np.zeros(shape) for _ in parts]
     for rank in machine.group:
-        buffer = np.zeros(first + parts[0].size)  # what lies behind is not read
+        buffer = np.zeros(first + parts[0].size)  # the rest is not read
         for at, own in layout(rank, *pack).values():
             buffer[at:at + own.size] = own[:max(0, buffer.size - at)]
         result.append(buffer[first:].reshape(shape))
@@ -203,4 +199,4 @@ PARTS = (
        + more, _packed((False, 0), (False, gap)), lambda case: "absent" in case.needs)
       for more, gap in (("", 1), (", on this rank both when it packs and when it unpacks", 0))),
 )
-"""(code, words, change of the contributions that meet, perhaps the cases that it concerns)."""
+"""(code, words, change of ``parts``, and perhaps ``concerns``)."""

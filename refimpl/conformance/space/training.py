@@ -1,15 +1,15 @@
-"""What a training on given gradients gives, decision by decision, in float64.
+"""The values of a training on given gradients, in float64, with its decisions.
 
 start         a rank's initial values
 accumulated   one variable's gradients of a window's micro-steps
-loss scale    what they are divided by to take the loss scale off
-micro-steps   what they are divided by to average a window
-...           the decisions of ``aggregation``: each update's window is a step of it
-norm          the norm that clipping goes by;  scale: what a variable's gradient is then multiplied with
+loss scale    their divisor that removes the loss scale
+micro-steps   their divisor that averages a window
+...           the decisions of ``aggregation``: the window of an update is a step there
+norm          the norm for clipping;  scale: the factor of a variable's gradient
 clipped       all variables' gradients after clipping
-updates       the gradients that are applied, one after the other: one, where nothing is wrong
+updates       the gradients that are applied, one after the other; only one if nothing is wrong
 rate          the learning rate
-clock, ticks  how many updates there were before this one: for the optimizer, and for the rate
+clock, ticks  the number of updates before this one: for the optimizer, and for the rate
 mu, ...       each number of the optimizer
 formula       the optimizer, of ``refimpl.plain.updating.optimizers``
 before        a rank's values before an update;  restored variable: one variable's (value, state) after resuming
@@ -25,7 +25,7 @@ from refimpl.conformance.bounds import Expected, finite, of_updates
 from refimpl.conformance.case import Case, Task, double, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.space import optimizers, updates
-from refimpl.conformance.space.aggregation import Aggregation, factor_of, round_to
+from refimpl.conformance.space.aggregation import Aggregation, factor_of
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
 from refimpl.plain.adding.rows import merge_occurrences
 from refimpl.plain.adding.sums import norm_of
@@ -34,7 +34,7 @@ from refimpl.plain.updating.updates import Updates
 
 @dataclass
 class RankState:
-    """What one rank trains: values, the distance that each has travelled, the optimizer's arrays."""
+    """The state of one rank: values, the sum of each value's changes (its travel), the optimizer's arrays."""
 
     values: dict
     travel: dict
@@ -65,12 +65,12 @@ class TrainingAnswers(Aggregation):
             before = machine.before(one.place)
             if before is not None:
                 k = factor_of(one.value - before, replace(one.wanted, value=one.wanted.value - before))
-                factors |= {round_to(k, 4)} if k else set()
+                factors |= {float(f"{k:.4g}")} if k else set()
         return [Deviation("rate", f"the learning rate is {k:g} times as large", {
             "rate": lambda right, m, p, k=k: right * k}) for k in sorted(factors)]
 
     def before(self, place: Place):
-        """Return a variable before an update; None if it is not known. Local."""
+        """Return the value of a variable before an update; None if it is not known. Local."""
         return (self.after(place.step - 1)[0] if place.step else self.start(0))[place.variable.name]
 
     def __init__(self, case: Case, semantics, deviations=()):
@@ -81,21 +81,21 @@ class TrainingAnswers(Aggregation):
         self._ranks, self._kept, self._sums, self.clipping, self.norm = {}, {}, {}, {}, 0.0
 
     meeting, bounded, remembers = "add", False, True
-    """Rows that share an id have met, micro-step by micro-step; those of a window are added."""
+    """Rows with the same id were added in each micro-step, so those of a window are added, too."""
 
     @property
     def steps(self) -> int:
-        """How many updates there are."""
+        """The number of updates."""
         return len(self.windows)
 
     def answer(self, place: Place) -> Expected:
         """Return a variable on a rank after an update. Local."""
-        if place.step >= self.steps:  # a window that a deviation drops
+        if place.step >= self.steps:  # the deviation drops this window
             return Expected(np.full(place.variable.shape, np.nan), np.zeros(place.variable.shape), place.variable.dtype)
         value, travel = self.after(place.step, place.rank)
         name, dtype = place.variable.name, place.variable.dtype
         tolerance = of_updates(place.step + 1, travel[name], dtype)
-        if self.deviations:  # in proportion where a deviation made numbers much larger
+        if self.deviations:  # they may make numbers much larger
             tolerance = np.maximum(tolerance, 256 * float(np.finfo(dtype).eps) * np.abs(value[name]))
         want = Expected(value[name], finite(tolerance), dtype)
         return self.decide("visible", want, place)
@@ -115,7 +115,7 @@ class TrainingAnswers(Aggregation):
         return start_of(self.case, rank)
 
     def active(self, step) -> list[int]:
-        """Return the ranks that have gradients of an update at all. Local."""
+        """Return the ranks that have gradients in an update. Local."""
         return self.group
 
     def _replica(self, rank) -> RankState:
@@ -129,7 +129,7 @@ class TrainingAnswers(Aggregation):
             self._update_alike(replica, place)
             return
         each = {shared: deepcopy(replica) for shared in (True, False)}
-        for shared, one in each.items():  # rows that several ranks push, and the others, each as it is decided for them
+        for shared, one in each.items():  # rows that several ranks push, and the others
             self._update_alike(one, replace(place, shared=shared))
         self._update_alike(replica, place)
         for v in (v for v in self.case.variables if v.sparse):
@@ -166,12 +166,12 @@ class TrainingAnswers(Aggregation):
             try:
                 optimizer.apply(after, replica.state[name], places, g.copy(),  # a wrong formula may write to it
                                 self.decide("rate", rate, at), self.decide("clock", place.step, at) + 1)
-            except (ArithmeticError, TypeError, ValueError):  # what has no root, a division by 0
+            except (ArithmeticError, TypeError, ValueError):  # a root of a negative number, a division by 0
                 raise Impossible from None
             replica.travel[name] = replica.travel[name] + np.abs(after - before)
 
     def given(self, place: Place):
-        """Return a rank's gradient of a window, its loss scale removed: array, or rows that are not merged. Local."""
+        """Return a rank's gradient of a window without the loss scale: an array, or rows with repeats. Local."""
         if place not in self._kept:
             self._kept[place] = self.part_of_window(place, self.windows[place.step])
         return self._kept[place]
@@ -181,7 +181,7 @@ class TrainingAnswers(Aggregation):
         return self.added([self.part_of_window(Place(place.step, r, place.variable), steps) for r in self.group], place)
 
     def part_of_window(self, place: Place, steps):
-        """Return a rank's gradient of some micro-steps of an update's window, divided as all of them are. Local."""
+        """Return a rank's gradient of some micro-steps, with the divisor of the whole window. Local."""
         window, name = self.windows[place.step], place.variable.name
         parts = [self.case.steps[s][place.rank][name] for s in steps]
         parts = [double(p) for p in self.decide("accumulated", parts, place)]
@@ -210,7 +210,7 @@ class TrainingAnswers(Aggregation):
         return with_numbers(part, lambda x: x * factor)
 
     def aggregated(self, step, rank) -> dict:
-        """Return name -> what a rank gets of the sum. Local. Raises Impossible for rows that are not there."""
+        """Return name -> the sum that a rank gets. Local. Raises Impossible for rows that do not exist."""
         if (step, rank) not in self._sums:
             found = {v.name: self.delivered(Place(step, rank, v)).value for v in self.case.variables}
             if any(found[v.name].ids.max(initial=0) >= v.shape[0] for v in self.case.variables if v.sparse):
@@ -220,7 +220,7 @@ class TrainingAnswers(Aggregation):
 
     @property
     def inputs(self):
-        """Trainings on the same gradients have the same sums, whatever their optimizers."""
+        """Trainings on the same gradients have the same sums, with any optimizer."""
         return super().inputs if self.clips_before else (id(self.case.steps), self.task.loss_scale, self.task.window)
 
     def clipped(self, step, rank) -> dict:
@@ -232,7 +232,8 @@ class TrainingAnswers(Aggregation):
         return self.decide("clipped", self.clip(step, rank, total, apart), Place(step, rank))
 
     def clip(self, step, rank, gradients, apart=None) -> dict:
-        """Return name -> gradient, clipped if the task clips. apart: what the norm is of, None: the same. Local."""
+        """Return name -> gradient, clipped if the task clips. apart: the gradients of the norm; None: the same. Local.
+        """
         if self.task.clip is None:
             return gradients
         norm = norm_of(apart or gradients, self.semantics)
@@ -240,13 +241,12 @@ class TrainingAnswers(Aggregation):
             step, rank, self.case.variable(n))) for n in gradients})
 
     def factor(self, apart, norm, place) -> float:
-        """Return what clipping multiplies a variable's gradient with. apart: what the norm is of; kept as ``clipping``.
-        """
+        """Return the clipping factor of a variable. apart: the gradients of the norm, kept as ``clipping``. Local."""
         self.clipping = apart
         self.norm = norm = self.decide("norm", norm, place)
         return self.decide("scale", self.plain.factor(apart[place.variable.name], self.task.clip, norm), place)
 
     def apart(self, step) -> dict:
-        """Return name -> the sum of arrays, or all occurrences of rows, each divided as the manifest says. Local."""
+        """Return name -> sum of arrays, or all occurrences of rows, divided as the manifest says. Local."""
         return {v.name: self.plain.apart([self.contribution(Place(step, r, v)) for r in self.group])
                 for v in self.case.variables}

@@ -1,4 +1,4 @@
-"""Deviations of a training around its optimizer: start, windows, what is applied, rates, counters, resuming."""
+"""Wrong trainings around the optimizer: start, windows, applied gradients, rates, counters, resuming."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from refimpl.plain.updating.updates import Updates
 
 @parametrised
 def _partly_reduced(reduced, want, machine, place):
-    """Reduce some micro-steps of a window; the others' gradients stay each rank's own. reduced(window) -> of these."""
+    """Reduce only the micro-steps reduced(window); each rank adds its own gradients of the others."""
     window = machine.windows[place.step]
     together = reduced(window)
     own = [machine.part_of_window(place, [step]) for step in window if step not in together]
@@ -24,7 +24,7 @@ def _partly_reduced(reduced, want, machine, place):
 
 @parametrised
 def _counted(there, change, parts, machine, place):
-    """Count micro-steps otherwise. change(numbers) -> numbers, if those that are there are in the window."""
+    """Miscount micro-steps. change(numbers) -> numbers, in windows that have the numbers ``there``."""
     if len(parts) == 1 or max(there) >= len(parts):
         raise Impossible
     return [parts[k] for k in change(range(len(parts)))]
@@ -102,12 +102,8 @@ def _mean_of_values(right, machine, place):
     return {n: sum(v[n] for v in found) / len(found) for n in right}
 
 
-def _step_before(right, machine, place):
-    return [] if place.step == 0 else [machine.clipped(place.step - 1, place.rank)]
-
-
 def _added_up(right, machine, place):
-    """Gradients are not cleared: each update's are added to the last one's, as they were clipped."""
+    """Gradients are not cleared: each update adds its own to the clipped ones of the update before."""
     last = machine.clipped(0, place.rank)
     for step in range(1, place.step + 1):
         own = machine.aggregated(step, place.rank)
@@ -122,10 +118,6 @@ def _update_before(right, machine, place):
     return Expected(start.astype(np.float64), np.zeros(start.shape), str(start.dtype))
 
 
-def _last(right, machine, place):
-    return replace(right, value=machine.after(machine.steps - 1, place.rank)[0][place.variable.name])
-
-
 AROUND = tuple(Deviation(code, words, {decision: change}) for code, words, decision, change in (
     ("local", "each rank updates with its own gradient: nothing is reduced", "updates", _alone),
     ("one-by-one", "the optimizer is applied to each worker's gradient in turn, not once to their aggregate", "updates",
@@ -138,15 +130,17 @@ AROUND = tuple(Deviation(code, words, {decision: change}) for code, words, decis
     ("not-updated", "nothing is updated", "updates", lambda right, m, p: []),
     ("remainder-not-updated", "elements and rows beyond a multiple of the number of ranks are never updated", "updates",
      _without_remainder),
-    ("gradient-stale", "an update applies the gradient of the step before", "updates", _step_before),
+    ("gradient-stale", "an update applies the gradient of the step before", "updates",
+     lambda right, m, p: [m.clipped(p.step - 1, p.rank)] if p.step else []),
     ("not-cleared", "gradients add up from update to update: they are not cleared", "updates", _added_up),
     ("not-broadcast", "replicas start from different values: they are not broadcast", "start",
      lambda right, m, p: m.start(p.rank)[p.variable.name]),
-    ("live-values", "values are views of the live parameters: each shows what the last update left", "visible", _last),
+    ("live-values", "values are views of the live parameters: each shows what the last update left", "visible",
+     lambda right, m, p: replace(right, value=m.after(m.steps - 1, p.rank)[0][p.variable.name])),
     ("half-applied", "a value is read as it was one update earlier: a step was seen half applied", "visible",
      _update_before),
 ))
-"""What may be said of sums too, and is said of updates."""
+"""Mistakes in updates that come first, because a mistake in a sum may give the same numbers."""
 
 
 NUMBERS = (("rate", "the learning rate", ()), ("loss scale", "the loss scale, by which gradients are divided,",
@@ -154,7 +148,7 @@ NUMBERS = (("rate", "the learning rate", ()), ("loss scale", "the loss scale, by
            ("micro-steps", "the number of micro-steps, by which a window is divided,", ("window",)),
            ("norm", "the norm that gradients are clipped by", ("clip",)),
            ("scale", "the factor by which gradients are clipped", ("clip",)))
-"""(decision, what it is, settings of the cases that it concerns)."""
+"""(decision, its name, settings that a case needs to show it)."""
 
 
 def deviations(ranks: int) -> list[Deviation]:

@@ -1,6 +1,6 @@
-"""A trace as a case of a training, in which each microbatch is a rank: deviations of ``space`` predict its stages.
+"""A trace as a case of a training in which each microbatch is a rank, so that deviations predict its stages.
 
-Each update begins from their own numbers before it, where they hand them in; from those that are predicted otherwise.
+Each update begins with the numbers before it in the trace. If the trace lacks them, it begins with predicted ones.
 """
 
 from copy import deepcopy
@@ -20,17 +20,17 @@ from refimpl.conformance.traces.sources import Sources
 from refimpl.plain.adding.sums import norm_of
 
 RELATIVE = {"float32": 1e-5, "float64": 1e-12}
-"""Of a predicted number: wrong gradients may be much larger than right ones, and so are their rounding errors."""
+"""Tolerance relative to a predicted number: wrong gradients may be large, and so are their rounding errors."""
 UPDATE = ("state", "parameters")
 OWN = ("carried", "local")
 """Stages of which each microbatch has its own arrays."""
 OF_SUMS = {"contribution", "uses", "members", "parts", "combined", "duplicates"}
-"""Decisions before a sum: they explain no update of a sum that was right."""
+"""Decisions before a sum. If the sum was right, they explain no wrong update."""
 
 
 @dataclass(frozen=True)
 class TracedPart(CaseVariable):
-    """What is handed in of a variable. stage: of it.  part: "value", or a slot."""
+    """An array of a trace. stage, part: see ``Trace``."""
 
     stage: str = ""
     part: str = "value"
@@ -38,7 +38,7 @@ class TracedPart(CaseVariable):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedCase(Case):
-    """stage: what differs.  sources, wanted, gradients: see ``expect``."""
+    """stage: the first wrong one.  sources, wanted, gradients: see ``expect``."""
 
     stage: str
     sources: Sources
@@ -47,7 +47,7 @@ class TracedCase(Case):
 
 
 def case_of(sources, wanted, gradients, stage, step) -> TracedCase:
-    """Return what differs first, in a stage and a step, as a case. Local.
+    """Return the first wrong stage and step as a case. Local.
 
     steps: each microbatch's gradients; what is expected of each, if a microbatch's own arrays differ.
     """
@@ -64,7 +64,7 @@ def case_of(sources, wanted, gradients, stage, step) -> TracedCase:
 
 
 class TraceEvidence(Evidence):
-    """What was handed in of a ``TracedCase``. step: that counts alone, None: all do."""
+    """The arrays of a trace in the stage of a ``TracedCase``. step: the only one; None: all."""
 
     def __init__(self, case: TracedCase, step: int | None):
         super().__init__(case, case.sources.semantics, [], [case.wanted])
@@ -86,7 +86,7 @@ class TraceEvidence(Evidence):
 
 
 class TracedAnswers(TrainingAnswers):
-    """The answers to a ``TracedCase``: what is handed in of a stage, at each step."""
+    """The answers to a ``TracedCase``: the arrays of a stage."""
 
     fields = ("untouched", "adam", "adagrad", "clip_norm", "dense", "sparse", "duplicates", "order")
     remembers, in_pairs = False, frozenset()
@@ -113,7 +113,7 @@ class TracedAnswers(TrainingAnswers):
         self.base = None if deviations else self
 
     def answer(self, place: Place) -> Expected:
-        """Return what is handed in at a place; its variable is a ``TracedPart``. Local. Raises Impossible."""
+        """Return the expected array at a place, whose variable is a ``TracedPart``. Local. Raises Impossible."""
         stage, name, part = place.variable.stage, place.variable.name, place.variable.part
         want = self.case.wanted[stage, None if stage == "start" else place.step, place.rank, name, part]
         value = want.value
@@ -154,17 +154,17 @@ class TracedAnswers(TrainingAnswers):
         return self.case.sources.active(step)
 
     def given_before(self, step, name, part):
-        """Return what they hand in of before a step, in float64, or ours of the start; None: nothing. Local."""
+        """Return the trace's array before a step in float64, or our start; None: neither. Local."""
         found = self.case.sources.before(step, name, part)
         return None if found is None else np.array(found, np.float64)
 
     def total(self, place: Place) -> Expected:
-        if self.case.steps[place.step] is None:  # nobody knows what was added
+        if self.case.steps[place.step] is None:  # the addends are not known
             return self.known(place)
         return super().total(place)
 
     def known(self, place) -> Expected:
-        """Return a step's sum as it was handed in, or as it should be. Local."""
+        """Return the sum of a step in the trace, or the expected one. Local."""
         return Expected(self.case.gradients[place.step][place.variable.name], np.zeros(()), place.variable.dtype)
 
     def delivered(self, place: Place) -> Expected:
@@ -183,7 +183,7 @@ class TracedAnswers(TrainingAnswers):
         return self.trained_until(step).values, {}
 
     def trained_until(self, step) -> RankState:
-        """Return everything after an update, which begins from what is handed in of before it. Local."""
+        """Return the state after an update, which begins with the trace's arrays before it. Local."""
         if step not in self._done:
             given = {(name, part): self.given_before(step, name, part) for name, part in self.case.sources.parts}
             begun = self._replica(0)
@@ -205,7 +205,7 @@ class TracedAnswers(TrainingAnswers):
             replica.values[name] = value + self.case.sources.training["statistic_rate"] * (gradients[name] - value)
 
     def clip(self, step, rank, gradients, apart=None) -> dict:
-        """Statistics neither count nor are clipped."""
+        """Clip all but statistics, which the norm does not contain, either."""
         trained, counted = ({n: g for n, g in some.items() if n not in self.statistics}
                             for some in (gradients, apart or gradients))
         return {**gradients, **super().clip(step, rank, trained, counted)}

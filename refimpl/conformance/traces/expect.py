@@ -1,13 +1,13 @@
-"""What each stage of a handed-in trace should hold: (step, microbatch, variable, part) -> Expected, in order.
+"""The expected arrays of each stage of a trace: (stage, step, microbatch, variable, part) -> Expected, in order.
 
-given         exactly what we gave: the start, and a stage that was given and is handed in again.
+given         exactly what we gave: the start, and stages that the training began with.
 model stage   our float64 run, within 16 times the largest distance of our own float32 run from it in that variable
               (at least 16 eps of its largest number), eps being that of their precision. Measured, not proven: how far
               rounding in a backward pass may carry has no useful proven bound.
-aggregated    the exact sum of their own local gradients where they hand them in, else of ours; bound proven, or bits
-              where they declare the order of summation to be the tree.
-state,        one update in float64 from their own numbers before it where they hand them in, else from what was
-parameters    expected before it; see ``updates``.
+aggregated    the exact sum of the trace's local gradients, or of ours if it has none. The bound is proven; with
+              ``order: tree`` the bits are compared.
+state,        one update in float64 from the trace's numbers before it, or from the expected ones if it has none; see
+parameters    ``updates``.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from refimpl.conformance.traces.sources import Sources, merged
 from refimpl.conformance.traces.updates import expected_update
 
 MARGIN = 16
-"""How much farther than our float32 run another may be from the truth: other orders of summation, other libraries."""
+"""How much farther than our float32 run another run may be from the truth: it adds in another order."""
 
 
 def expected(sources: Sources) -> tuple[dict[tuple, Expected], dict[int, dict]]:

@@ -1,4 +1,4 @@
-"""Say what is wrong with the stage that differs first: by the deviations of ``space``, else where, in words."""
+"""Say what is wrong with the first wrong stage: a deviation, or else the place in words."""
 
 import re
 from dataclasses import replace
@@ -21,13 +21,13 @@ STAGES = {
     **dict.fromkeys(UPDATE, "the update differs, though the gradient that it began from is right"),
     "training": "each step follows from the one before, but the whole training ends elsewhere",
 }
-"""Stage -> what is said where nothing explains what differs."""
+"""Stage -> words for a difference without an explanation."""
 
 
 def explain(sources, wanted, gradients, verdict: Verdict, finding: VariableResult) -> Diagnosis:
-    """Return what explains all that was handed in of the first wrong step, and of most others. Local.
+    """Return the diagnosis of a trace: what explains the first wrong step, and most others. Local.
 
-    wanted, gradients: see ``expect.expected``.  finding: the first of the verdict's that differs.
+    wanted, gradients: see ``expect.expected``.  finding: the first wrong one of the verdict.
     """
     if finding.code:
         return Diagnosis(finding.code, finding.words)
@@ -42,7 +42,7 @@ def explain(sources, wanted, gradients, verdict: Verdict, finding: VariableResul
 
 
 def _of_most_steps(fit: Explanation, case) -> Explanation:
-    """Return a fit by what explains most steps among all that explain the first wrong one alike."""
+    """Return the explanation of the first wrong step that also explains most other steps."""
     if not fit.alike:
         return fit
     answers = Answers(TraceEvidence(case, None))
@@ -53,7 +53,8 @@ def _of_most_steps(fit: Explanation, case) -> Explanation:
 
 
 def in_microbatches(found: Diagnosis) -> Diagnosis:
-    """Return a diagnosis of a trace: what stands for a rank is a microbatch, and there is no adapter to call. Local."""
+    """Return a diagnosis with the word microbatch instead of rank, and without a case that an adapter can run. Local.
+    """
     def named(text):
         return re.sub(r"\brank(?=s? (\d|push))", "microbatch", text).replace("microbatchs", "microbatches")
 

@@ -16,12 +16,10 @@ OPERATIONS = 16
 
 def updated(sources, values, gradients, scales, step, semantics) -> dict:
     """Return (name, "value" or slot) -> array after update ``step``, from 0. scales: name -> clipping's. Local."""
-    plain, result = Updates(semantics, 1), {}
+    plain = Updates(semantics, 1)
     plain.values = {name: array.copy() for (name, part), array in values.items() if part == "value"}
-    plain.state = {name: {} for name in plain.values}
-    for (name, part), array in values.items():
-        if part != "value":
-            plain.state[name][part] = array.copy()
+    plain.state = {own: {part: array.copy() for (name, part), array in values.items()
+                         if name == own and part != "value"} for own in plain.values}
     plain.clock = step
     for v in sources.variables:
         p, g = plain.values[v.name], with_numbers(gradients[v.name], lambda x, name=v.name: x * scales[name])
@@ -29,8 +27,8 @@ def updated(sources, values, gradients, scales, step, semantics) -> dict:
             p += sources.training["statistic_rate"] * (g - p)
         else:
             plain.apply_one(sources.task, v, g)
-        result |= {(v.name, part): array for part, array in {"value": p, **plain.state[v.name]}.items()}
-    return result
+    return {(name, part): array for name, p in plain.values.items()
+            for part, array in {"value": p, **plain.state[name]}.items()}
 
 
 def clip_scales(sources, gradients, semantics) -> dict[str, float]:
