@@ -53,7 +53,7 @@ COUNTS = (
         ("behind", "is one too small", lambda r: -1), ("twice", "is twice what it was", lambda r: r))),
 )
 """(code, words, change(updates done, machine, place), settings that a case needs to show it)."""
-BY_T = ("adam", "adamw")
+BY_T = ("adam", "adamw", "dampened")
 """Optimizers whose formula has the number of the update."""
 
 
