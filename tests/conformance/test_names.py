@@ -353,6 +353,7 @@ def _divided_again(which):
     (lambda ranks: ranks > 1, [", of rows alone that several ranks push"]),
     (lambda ranks: ranks == 1, [", of rows alone that a single rank pushes"]),
     (lambda ranks: ranks > 0, ["", ", of row gradients alone"])], ids=["several", "single", "every"])
+@pytest.mark.thorough("several")
 def test_a_mistake_in_rows_that_ranks_share_is_named_with_the_rows(which, scopes):
     """And one in every row says nothing of these."""
     found = said(_divided_again(which), ("rows/exact", "update/sgd"), 3)
@@ -378,6 +379,7 @@ def _one_of_several(self, right, parts):
 
 
 @pytest.mark.parametrize("names", [("rows/exact", "rows/duplicates", "rows/last"), "update/"], ids=["sums", "updates"])
+@pytest.mark.thorough("sums")
 def test_a_row_that_the_last_rank_overwrites_is_named(names):
     assert said(planted(merge=_one_of_several), names, 3) == [
         ("last-rank-counts", "of a row that several ranks push, only the last rank's gradient counts: it overwrites "
@@ -385,7 +387,7 @@ def test_a_row_that_the_last_rank_overwrites_is_named(names):
 
 
 @pytest.mark.parametrize("names", ["update/momentum-rate", "update/adam", "resume/adagrad"])
-@pytest.mark.thorough("momentum", "adagrad")
+@pytest.mark.thorough("adagrad")
 def test_a_mistake_in_updates_of_rows_that_ranks_share_is_named_with_the_rows(names):
     """It acts inside the run: such a row keeps what was done to it."""
     assert said(OnShared, names, 3)[0] == (
@@ -409,7 +411,7 @@ class FasterResumed(Reference):
         if self.updates == 1 else right(task, window)), "accumulate/", "negated",
      "the result changes its sign, in the second step alone"),
     (FasterResumed, "resume/momentum", "rate-doubled", "the learning rate is twice as large, from the third step on")])
-@pytest.mark.thorough("rate-doubled")
+@pytest.mark.thorough("FasterResumed")
 def test_a_mistake_in_some_steps_is_named_with_the_step(make, names, code, words):
     """It acts inside the run: later steps go on from what it has left."""
     assert said(make, names, 3)[0] == (code, words)

@@ -50,7 +50,7 @@ def one_rank(world):
 
 
 @pytest.mark.ranks(3)
-@pytest.mark.thorough("nnx")
+@pytest.mark.thorough("rated")
 @pytest.mark.parametrize("name", [*CASES, *INSTALLED])
 def test_several_ranks_give_the_answer_of_one(comm, one_rank, name):
     assert answer(name, comm, **SETTINGS.get(name, SETTINGS["text"])) == one_rank(name)

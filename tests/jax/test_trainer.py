@@ -106,7 +106,7 @@ def both(name, dtype, microbatches):
     return (loop(trainer, data, **more), trainer.gather()), plain(optimizer, given, data, more)
 
 
-@pytest.mark.thorough("lamb", "multi_transform", "inject", "MultiSteps", "plateau")
+@pytest.mark.thorough("lamb", "several", "MultiSteps", "plateau")
 @pytest.mark.parametrize("name", OPTAX)
 def test_a_loop_is_the_loop_of_optax_to_the_bit(name):
     """Any transformation moves dense variables: those that optax_options refuses, too."""

@@ -25,6 +25,7 @@ ROWS, LABELS = two_rings(203)
                                      {"block": 4}, {"block": 8, "cache": 1, "selection": "first"}], ids=str)
 @pytest.mark.parametrize("form, narrow", [(np.asarray, 64), (np.asarray, 1), (csr_array, 64)],
                          ids=["dense", "many features", "CSR"])
+@pytest.mark.thorough("dense", "CSR-{'selection': 'first'", "features-{'block': 8")
 def test_any_number_of_ranks_gives_the_bits_of_one(comm, options, form, narrow, monkeypatch):
     monkeypatch.setattr("models.svm.blocks.NARROW", narrow)
     options = SvmOptions(c=10.0, period=20, **options)
