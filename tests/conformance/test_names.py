@@ -379,7 +379,6 @@ def _one_of_several(self, right, parts):
 
 
 @pytest.mark.parametrize("names", [("rows/exact", "rows/duplicates", "rows/last"), "update/"], ids=["sums", "updates"])
-@pytest.mark.thorough("sums")
 def test_a_row_that_the_last_rank_overwrites_is_named(names):
     assert said(planted(merge=_one_of_several), names, 3) == [
         ("last-rank-counts", "of a row that several ranks push, only the last rank's gradient counts: it overwrites "
