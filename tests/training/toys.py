@@ -219,6 +219,8 @@ SETTINGS = {
 """Every way by which gradients travel. Where rows do, the last two are alike: ``BY_ROWS``."""
 WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
         "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
+OF_DENSE = ("allreduce", "ps", "reduce-scatter", "overlap")
+"""The ways that differ in what dense gradients do. The others differ in rows."""
 BY_ROWS = [SETTINGS[name] for name in ("allreduce", "as-dense", "ps", "hybrid")]
 DEVICE = os.environ.get("REFIMPL_TEST_DEVICE", "cpu")
 """Where these trainings run unless a test says so: `make test-gpu` runs them on a GPU, but what a GPU refuses."""
