@@ -47,6 +47,10 @@ def test_any_number_of_ranks_gives_the_answer_of_one(comm, one_rank, rows, way):
     assert answer(rows, comm, model_of("rated"), data_of(), **way) == one_rank[rows]
 
 
+def test_other_numbers_are_found(comm, one_rank):
+    assert answer("sgd", comm, model_of("rated"), data_of())[1] != one_rank["adam"][1]
+
+
 @pytest.mark.thorough
 def test_a_module_with_statistics_has_one_answer(comm):
     pytest.importorskip("flax")

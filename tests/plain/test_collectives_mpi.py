@@ -68,6 +68,16 @@ def test_hierarchical_is_the_fast_one(comm, microbatches):
         assert sum((hierarchy.within.sent + hierarchy.across.sent).values()) == bytes_sent
 
 
+@pytest.mark.mpi(min_size=3)
+def test_the_comparison_sees_another_order(comm):
+    """From three ranks on the ring adds in another order than the tree, and sends the same bytes for one node each."""
+    mine = gradients(comm.size, 1001, "float32")[comm.rank]
+    messages = Messages(comm)
+    total = allreduce(messages, mine[None], comm.size)
+    ring_allreduce(comm, mine)
+    assert mine.tobytes() != total.tobytes() and np.allclose(mine, total, atol=0.01)
+
+
 def test_exchange_counts_what_leaves_the_machine(comm):
     """Rank r sends r + 1 numbers to each; machines of two ranks."""
     messages = Messages(comm, each=2)

@@ -51,3 +51,9 @@ def test_by_hand():
     )] == [16, 32, 4, None, 4]
     best, samples, theta = search(8, 1000, lambda p: 0.100 + 0.240 / p + 0.002 * p)
     assert list(samples) == [8, 16, 4, 11] and best == 11 and np.allclose(theta, (0.1, 0.24, 0.002))
+
+
+def test_the_comparison_sees_another_walk():
+    plain, _ = both(8, 1000, lambda p: 1 + 1 / p)
+    _, fast = both(4, 1000, lambda p: 1 + 1 / p)
+    assert plain != fast

@@ -152,3 +152,17 @@ def test_local_aggregation(comm, microbatches, each):
         assert sum(server.messages.sent.values()) == crossed
     nodes = gradient_nodes(comm.size, comm.rank, sets, lambda v: np.sqrt(2 + v))
     assert [a.tobytes() for a in bare.push(nodes)] == [a.tobytes() for a in wrapped.push(nodes)]
+
+
+@pytest.mark.mpi(min_size=2)
+def test_the_comparison_sees_one_row_that_is_counted_twice_and_one_that_did_not_travel(comm):
+    sets, messages = [np.array([1, comm.size])] * comm.size, Messages(comm)
+    server = Server(messages, ROWS, 0, comm.size)
+    nodes = gradient_nodes(comm.size, comm.rank, sets, lambda v: 4.0**v * (1 + (v == 1)))
+    places, total = server.push(nodes)
+    found = dict(zip(server.own[places].tolist(), total.tolist()))
+    assert (found == provenance(server.own, sets)) == (comm.rank > 1)  # ranks 0 and 1 own the two rows
+    fewer = [sets[0], *[some[1:] for some in sets[1:]]]
+    pushed = {key: n for key, n in predicted(comm, ROWS, "ps", fewer, machines=in_blocks(comm.size, 1)).items()
+              if key[0] == "push"}
+    assert (counted(messages) == pushed) == (comm.rank in (0, 1))  # rank 1 owns what it left out

@@ -58,6 +58,10 @@ def test_any_number_of_ranks_gives_the_answer_of_one(comm, one_rank, kind, way):
     assert [key for key, value in bits.items() if value != one_rank[kind][1][key]] == []
 
 
+def test_other_numbers_are_found(comm, one_rank):
+    assert answer("sgd", comm)[1] != one_rank["adagrad"][1]
+
+
 def test_ranks_that_disagree_are_told(comm):
     if comm.size == 1:
         pytest.skip("one rank agrees with itself")

@@ -83,6 +83,21 @@ def test_partitions_of_the_rest_can_change(comm, plans):
 
 
 @pytest.mark.ranks(3)
+def test_the_answer_would_show_a_row_that_is_counted_twice(comm, plans, monkeypatch):
+    """Hot rows that go to the server too."""
+    plans({"table": 7}, "as-dense")
+    expected = answer("toy", "sgd", MPI.COMM_SELF)
+    take = HotRowsExchange._rest
+
+    def shifted(self, variable, gradient):
+        part = take(self, variable, gradient)
+        return type(part)(part.ids, part.rows * 2)
+
+    monkeypatch.setattr(HotRowsExchange, "_rest", shifted)
+    assert answer_of(make_trainer("toy", "sgd", comm), 3) != expected
+
+
+@pytest.mark.ranks(3)
 def test_so_many_as_asked_for_or_as_pay(comm):
     expected = answer("lm", "adagrad", MPI.COMM_SELF)
     trainer = make_trainer("lm", "adagrad", comm, hot_rows=20)

@@ -9,6 +9,7 @@ from toys import WORKS
 
 from kernels.update import OPTIMIZERS
 from refimpl.plan.make import with_partitions
+from refimpl.training.planning import partition_trials
 from refimpl.training.run.directory import read_metrics
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
@@ -78,3 +79,20 @@ def test_what_moved_before_a_resumed_run_is_in_its_first_record(searching, tmp_p
         assert list(map(recorded, records)) == expected(searching.plans, start, ended)
         assert summed(records) == +Counter(result.bytes)
         assert searching.comm.size == 1 or summed(records)["repartition"] > 0
+
+
+def test_a_search_that_sent_more_than_its_formula_would_be_seen(searching, tmp_path, monkeypatch):
+    """The check above fails if a move goes another way than straight from owner to owner."""
+    path, right = searching.comm.bcast(tmp_path), partition_trials.repartition
+
+    def in_two_moves(parameters, plan):
+        right(parameters, with_partitions(plan, WORKS["toy"][0]().variables, 50))
+        return right(parameters, plan)
+
+    monkeypatch.setattr(partition_trials, "repartition", in_two_moves)
+    result = searching.run(path / "run")
+    if searching.comm.rank == 0 and searching.comm.size > 1:
+        records = read_metrics(path / "run")
+        ended = {STEPS * (i + 1) - 1 for i in range(len(WALK))}
+        assert list(map(recorded, records)) != expected(searching.plans, searching.plans[0], ended)
+        assert summed(records) == +Counter(result.bytes)

@@ -72,6 +72,23 @@ def test_a_move_keeps_every_bit_and_counts_every_byte(comm, piece, monkeypatch):
                 assert [len(shard.array(slot)) for slot in (None, "first", "second")] == [rows] * 3
 
 
+def test_the_check_would_see_a_wrong_row(comm, monkeypatch):
+    """Tables filled in another order: the whole state is another."""
+    trainer = make_trainer("toy", "adam", comm, architecture="hybrid", partitions=1)
+    trainer.train_step()
+    state = whole_state(trainer, "adam")
+    right = moves_of
+
+    def reversed_moves(old, new, rank):
+        moves = right(old, new, rank)
+        return replace(moves, arriving=[rows[::-1] for rows in moves.arriving])
+
+    monkeypatch.setattr(server_module, "moves_of", reversed_moves)
+    moved_to(trainer, 5, "interleaved")
+    after = whole_state(trainer, "adam")
+    assert not np.array_equal(state["table", None], after["table", None])
+
+
 def test_without_memory_nothing_changes(comm, monkeypatch):
     """One rank cannot make its tables: no rank moves, and the training goes on."""
     trainer = make_trainer("toy", "adam", comm, architecture="hybrid")

@@ -8,6 +8,7 @@ from mpi4py import MPI
 from searching import SEARCH, STEPS, WALK, partitions_of
 from toys import refusal
 
+from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.run.checkpoint import read_manifest, steps_saved
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
@@ -38,6 +39,18 @@ def test_wherever_it_stops_it_goes_on(searching, tmp_path, every, stops):
             assert f"partitions: the search goes on after {done}" in searching.said, stop
             plan = json.loads((directory / "plan.json").read_text())
             assert {len(placement["owners"]) for placement in plan["placements"] if placement["sparse"]} == {6}
+
+
+@pytest.mark.thorough
+def test_without_its_state_it_would_not(searching, tmp_path, monkeypatch):
+    """The check above fails for a checkpoint that forgets the samples."""
+    path = searching.comm.bcast(tmp_path)
+    whole = searching.run(path / "whole")
+    monkeypatch.setattr(PartitionTrials, "state", lambda trials: None)
+    searching.run(path / "run", stop=7)
+    resumed = searching.run(path / "run", resume=True)
+    assert resumed.parameters_sha256 == whole.parameters_sha256
+    assert resumed.partition_search != whole.partition_search and searching.tried[0] == (WALK[0], STEPS)
 
 
 @pytest.mark.thorough
