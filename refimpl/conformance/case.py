@@ -79,6 +79,28 @@ class Case:
         return next(v for v in self.variables if v.name == name)
 
 
+def handed(part):
+    """Return a copy that the adapter may keep and write to. It is contiguous only if the original is. Local."""
+    if part is None:
+        return None
+    if isinstance(part, Rows):
+        return handed(part.ids), handed(part.rows)
+    if isinstance(part, (list, tuple)):
+        return [handed(p) for p in part]
+    if part.flags.c_contiguous:
+        return np.array(part)  # of a scalar too
+    if part.ndim == 1 and part.strides[0] < 0:
+        return part[::-1].copy()[::-1]
+    wide = np.empty((*part.shape, 2), part.dtype)
+    wide[..., 0] = part
+    return wide[..., 0]
+
+
+def inputs(case: Case, step: int, rank: int) -> dict[str, Any]:
+    """Return name -> array, (ids, rows) or None, in the rank's order, in new memory. Local."""
+    return {name: handed(part) for name, part in case.steps[step][rank].items()}
+
+
 @dataclass(frozen=True)
 class Task:
     """A training on given gradients: what ``update``, ``accumulate`` and ``resume`` get on each rank.

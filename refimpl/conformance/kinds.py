@@ -10,10 +10,10 @@ from typing import Any, Callable
 import numpy as np
 
 from refimpl.conformance.bounds import Expected
-from refimpl.conformance.case import Arrivals, Case, Rows, Task
+from refimpl.conformance.case import Case, Rows, Task, handed, inputs
 from refimpl.conformance.cases import codecs, mesh
 from refimpl.conformance.cases.bags import bags_of
-from refimpl.conformance.cases.owner import first_values
+from refimpl.conformance.cases.owner import arrivals_of
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.aggregation import Aggregation
@@ -40,28 +40,6 @@ class Kind:
     def expect(self, case: Case, semantics: Semantics) -> list[dict[str, Expected]] | None:
         """Return for each step name -> Expected; None for a kind with a check. Local."""
         return self.machine(case, semantics).expected() if self.machine else None
-
-
-def handed(part):
-    """Return a copy that the adapter may keep and write to. It is contiguous only if the original is. Local."""
-    if part is None:
-        return None
-    if isinstance(part, Rows):
-        return handed(part.ids), handed(part.rows)
-    if isinstance(part, (list, tuple)):
-        return [handed(p) for p in part]
-    if part.flags.c_contiguous:
-        return np.array(part)  # of a scalar too
-    if part.ndim == 1 and part.strides[0] < 0:
-        return part[::-1].copy()[::-1]
-    wide = np.empty((*part.shape, 2), part.dtype)
-    wide[..., 0] = part
-    return wide[..., 0]
-
-
-def inputs(case: Case, step: int, rank: int) -> dict[str, Any]:
-    """Return name -> array, (ids, rows) or None, in the rank's order, in new memory. Local."""
-    return {name: handed(part) for name, part in case.steps[step][rank].items()}
 
 
 def taken(answer) -> dict[str, Any]:
@@ -108,11 +86,8 @@ def _train(functions, case, rank):
 
 
 def _serve(functions, case, rank):
-    kinds = case.settings["entries"]
-    entries = [(what, worker, inputs(case, s, rank)) for s, (what, worker) in enumerate(kinds)]
-    start = {name: handed(part) for name, part in first_values(case).items()}
-    answers = functions[0](Arrivals(variables=case.variables, start=start, entries=entries, **case.settings["task"]))
-    pulls = [case.steps[s][rank] for s, (what, _) in enumerate(kinds) if what == "pull"]
+    answers = functions[0](arrivals_of(case, rank))
+    pulls = [parts[rank] for parts, (what, _) in zip(case.steps, case.settings["entries"]) if what == "pull"]
     if len(answers) != len(pulls):
         raise TypeError(f"the adapter gave {len(answers)} answers to {len(pulls)} pulls: give one to each")
     result = []

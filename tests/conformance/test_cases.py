@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from mutants.run import cases_for
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import Rows, handed
 from refimpl.conformance.cases import RANKS, all_cases, case_named, mesh, numbers, training
-from refimpl.conformance.kinds import KINDS, handed
+from refimpl.conformance.kinds import KINDS
 
 AGGREGATES = ("dense", "rows", "mixed", "fusion")
 

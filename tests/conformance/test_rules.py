@@ -9,20 +9,22 @@ import pytest
 from kernels import aggregate_rows, merge_rows
 from kernels.update import definition, initial_state as our_state
 from refimpl.conformance.bounds import bound, exact_sum, gamma, ulps
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import Case, CaseVariable, Rows
 from refimpl.conformance.cases import case_named, numbers
 from refimpl.conformance.cases.training import OPTIONS, start_of
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.semantics import Semantics
-from refimpl.conformance.space.aggregation import Aggregate
+from refimpl.conformance.space.aggregation import Aggregation
 from refimpl.conformance.space.training import TrainingAnswers
 from refimpl.gradients import Node, fold
 from refimpl.plain.updating.optimizers import OPTIMIZERS
 from refimpl.plain.updating.optimizers_elsewhere import EVERY
 
 
-def aggregate(*given):
-    return Aggregate(*given).expected()
+def aggregate(parts, semantics, dtype, exact):
+    variable = CaseVariable("", (5, 2) if isinstance(parts[0], Rows) else parts[0].shape, isinstance(parts[0], Rows), dtype)
+    case = Case("", "", "", len(parts), (variable,), (tuple({"": part} for part in parts),), exact)
+    return Aggregation(case, semantics).expected()[0][""]
 
 
 OF_ALL = OPTIONS | {"nesterov": OPTIONS["momentum"], "adamw": OPTIONS["adam"]}

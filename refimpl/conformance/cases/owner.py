@@ -6,7 +6,7 @@ whole numbers times a unit, so that in the exact cases no result of any order of
 
 import numpy as np
 
-from refimpl.conformance.case import Case, CaseVariable, Rows
+from refimpl.conformance.case import Arrivals, Case, CaseVariable, Rows, handed, inputs
 from refimpl.conformance.cases.numbers import integers, small
 from refimpl.conformance.cases.training import OPTIONS
 from refimpl.conformance.semantics import SUPPORTS
@@ -104,3 +104,10 @@ def first_values(case: Case) -> dict:
     start = {v.name: (integers(f"start{v.name}", (ROWS, 2) if v.sparse else v.shape, -64, 64) / 64).astype(v.dtype)
              for v in case.variables}
     return {**start, "table": Rows(np.arange(ROWS) + case.settings["first"], start["table"])}
+
+
+def arrivals_of(case: Case, rank: int) -> Arrivals:
+    """Return what a rank gets, in new memory. Local."""
+    entries = [(what, worker, inputs(case, s, rank)) for s, (what, worker) in enumerate(case.settings["entries"])]
+    start = {name: handed(part) for name, part in first_values(case).items()}
+    return Arrivals(variables=case.variables, start=start, entries=entries, **case.settings["task"])

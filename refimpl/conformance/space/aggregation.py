@@ -14,8 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.bounds import Expected, bound, exact_sum, finite
-from refimpl.conformance.case import Case, Part, Rows, nothing_of, numbers_of, with_numbers
-from refimpl.conformance.semantics import Semantics
+from refimpl.conformance.case import Case, Rows, nothing_of, numbers_of, with_numbers
 from refimpl.conformance.space import contributions, deliveries, sums
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, concatenated
 from refimpl.plain.adding.rows import last_of
@@ -61,6 +60,7 @@ class Aggregation(Machine):
     def __init__(self, case: Case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
         self.group = list(case.settings.get("group", range(case.ranks)))
+        self.plain = Sums(self.semantics, len(self.group))
         self.of_sums = tuple(d for d in deviations if d.rules or OF_SUMS & d.decisions.keys())
 
     def delivered(self, place: Place) -> Expected:
@@ -130,77 +130,60 @@ class Aggregation(Machine):
             raise Impossible
         if any(isinstance(p, Rows) and len(p.ids) != len(p.rows) for p in parts):
             raise Impossible
+        return (self._rows if isinstance(parts[0], Rows) else self._dense)(parts, place)
 
-        def decided(decision, right):
-            return self.decide(decision, self.meeting or right if decision == "duplicates" else right, place)
+    @property
+    def predicted(self) -> bool:
+        """Whether numbers are those of a deviation, or of a training: they need not be exact, and may overflow."""
+        return bool(self.deviations or self.meeting)
 
-        return Aggregate(parts, self.semantics, place.variable.dtype, self.case.exact, len(self.group),
-                         decided if self.deviations or self.meeting else None, self.bounded).expected()
-
-
-class Aggregate:
-    """The aggregate of one variable. parts[r]: of rank r.  exact: their sums have no rounding errors.
-
-    members: the number of ranks of an average; None: of parts.  decide(decision, right): returns the decision about
-    duplicates, divisor and combined (see above); None: the right one. With ``decide`` the aggregate is
-    ``predicted``: its numbers need not be exact, and may overflow.  bounded: whether a tolerance is wanted.
-    """
-
-    def __init__(self, parts: list[Part], semantics: Semantics, dtype: str, exact: bool, members: int | None = None,
-                 decide=None, bounded: bool = True):
-        self.parts, self.semantics, self.dtype, self.exact = parts, semantics, dtype, exact
-        self.sums, self.predicted, self.bounded = Sums(semantics, members or len(parts)), decide is not None, bounded
-        self.decide = decide or (lambda decision, right: right)
-
-    def expected(self) -> Expected:
-        """Return it. Local."""
-        return self._rows(self.parts) if isinstance(self.parts[0], Rows) else self._dense(self.parts)
-
-    def _dense(self, arrays) -> Expected:
-        divisor = self.decide("divisor", self.sums.size if self.semantics.dense == "average" else 1)
+    def _dense(self, arrays, place) -> Expected:
+        divisor = self.decide("divisor", self.plain.size if self.semantics.dense == "average" else 1, place)
         addends = np.stack([np.asarray(a, np.float64) for a in arrays])
-        how, plain = self.decide("combined", np.add), (self.predicted or self.exact) and np.isfinite(addends).all()
+        how = self.decide("combined", np.add, place)
+        plain = (self.predicted or self.case.exact) and np.isfinite(addends).all()
         total = exact_sum(addends) if how is np.add and not plain else how.reduce(addends)
-        bits = None if self.dtype == "float16" else self.sums.mean  # what halves are added in is everyone's own choice
-        return self._expected(total, lambda: np.abs(addends).sum(axis=0), len(arrays), divisor, bits, arrays)
+        bits = None if place.variable.dtype == "float16" else self.plain.mean  # each adds halves in what it likes
+        return self._expected(total, lambda: np.abs(addends).sum(axis=0), len(arrays), divisor, bits and (
+            lambda: bits(arrays)), place.variable.dtype)
 
-    def _rows(self, parts) -> Expected:
-        how = self.decide("duplicates", self.semantics.duplicates)
+    def _rows(self, parts, place) -> Expected:
+        how = self.decide("duplicates", self.meeting or self.semantics.duplicates, place)
         if how == "last":  # the others do not even count
             parts = [last_of(*p) for p in parts]
         elif how == "first":
             parts = [last_of(p.ids[::-1], p.rows[::-1]) for p in parts]
         ids = np.concatenate([p.ids for p in parts]).astype(np.int64)
         unique, at = np.unique(ids, return_inverse=True)
-        divisor = np.asarray(self.decide("divisor", self.sums.divisors(parts, unique)))
+        divisor = np.asarray(self.decide("divisor", self.plain.divisors(parts, unique), place))
         divisor = divisor[:, None] if divisor.ndim else divisor
-        each, combine = parts, self.decide("combined", np.add)
+        each, combine = parts, self.decide("combined", np.add, place)
         addends = len(at) if self.predicted else np.bincount(at, minlength=len(unique))[:, None]
         if self.predicted and (how == "mean" or combine is not np.add):
             each = [met(p, how == "mean") for p in parts]
             at = np.searchsorted(unique, np.concatenate([p.ids for p in each]))
         rows = np.concatenate([np.asarray(p.rows, np.float64) for p in each])
-        plain = self.predicted or self.exact and np.isfinite(rows).all()
+        plain = self.predicted or self.case.exact and np.isfinite(rows).all()
         total = _sums(rows, at, len(unique), plain, combine)
         return self._expected(Rows(unique, total), lambda: _sums(np.abs(rows), at, len(unique), plain), addends,
-                              divisor, self.sums.merge, parts)
+                              divisor, lambda: self.plain.merge(parts), place.variable.dtype)
 
-    def _expected(self, total, sizes, addends, divisor, bits, parts) -> Expected:
-        """Return total / divisor. sizes(): sum of absolute values.  bits(parts): the canonical value; None: none."""
+    def _expected(self, total, sizes, addends, divisor, bits, dtype) -> Expected:
+        """Return total / divisor. sizes(): sum of absolute values.  bits(): the canonical value; None: none."""
         with np.errstate(all="ignore"):
             value = with_numbers(total, lambda x: x / divisor)
             if self.predicted:
-                value = with_numbers(value, lambda x: np.where(np.isinf(x.astype(self.dtype)), x.astype(self.dtype), x))
+                value = with_numbers(value, lambda x: np.where(np.isinf(x.astype(dtype)), x.astype(dtype), x))
                 if not self.bounded:
-                    return Expected(value, np.zeros(()), self.dtype)
-                tolerance = bound(addends + 4, sizes() / np.abs(divisor), self.dtype)
+                    return Expected(value, np.zeros(()), dtype)
+                tolerance = bound(addends + 4, sizes() / np.abs(divisor), dtype)
             else:  # none where neither adding nor dividing rounds: exact inputs, and a divisor that is a power of two
-                free = self.exact & ((divisor & (divisor - 1)) == 0)
-                rounding = bound(addends + 2, sizes() / divisor, self.dtype)  # a reciprocal, its product, and our own
+                free = self.case.exact & ((divisor & (divisor - 1)) == 0)
+                rounding = bound(addends + 2, sizes() / divisor, dtype)  # a reciprocal, its product, and our own
                 tolerance = np.where(free, 0.0, rounding)
             tolerance = np.where(np.isfinite(numbers_of(value)), finite(tolerance), 0.0)
             told = bits and self.semantics.order == "tree" and not self.predicted
-            return Expected(value, tolerance, self.dtype, bits(parts) if told else None)
+            return Expected(value, tolerance, dtype, bits() if told else None)
 
 
 def met(part: Rows, mean: bool) -> Rows:

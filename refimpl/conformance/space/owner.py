@@ -10,8 +10,8 @@ import numpy as np
 
 from refimpl.conformance.arrivals import play
 from refimpl.conformance.bounds import Expected, of_updates
-from refimpl.conformance.case import Arrivals, Case, Rows
-from refimpl.conformance.cases.owner import first_values
+from refimpl.conformance.case import Arrivals, Rows
+from refimpl.conformance.cases.owner import arrivals_of
 from refimpl.conformance.space.deviation import SimulatedClass
 from refimpl.plain.updating.optimizers import OPTIMIZERS
 from refimpl.plain.without_barriers.consistencies import Bounded, consistency
@@ -134,7 +134,18 @@ class Served(SimulatedClass):
     kinds = KINDS
 
     def simulate(self, kind):
-        return served(self.case, kind or Owner)
+        task, result = arrivals_of(self.case, 0), []
+        try:
+            answers = play(owner_of(kind or Owner, ExpectedOwner)(task), task.entries)
+        except (RuntimeError, ValueError):  # a pull is never answered, or a push is refused
+            return None
+        for waited, values in answers:
+            if "versions" not in self.case.needs:
+                values.pop("version")
+            exact = {name: replace(want, tolerance=np.zeros_like(want.tolerance)) for name, want in values.items()}
+            result.append({"waited": Expected(np.array(waited, np.float64), np.zeros(()), "int64"),
+                           **(exact if self.case.exact else values)})
+        return result
 
 
 class RowUpdates:
@@ -213,29 +224,3 @@ class ExpectedOwner(ScriptOwner):
 def owner_of(kind: type[Owner], role: type[ScriptOwner]) -> type[ScriptOwner]:
     """Return the class of a script's owner that decides as ``kind``, the plain owner or a wrong one. Local."""
     return type(kind.__name__, (role, kind), {})
-
-
-def served(case: Case, kind: type[Owner] = Owner) -> list[dict[str, Expected]] | None:
-    """Return for each pull name -> Expected, with ``waited``. Local. kind: see ``owner_of``.
-
-    Returns None if a pull is never answered, or a push is refused.
-    """
-    def handed(part):
-        return (part.ids, part.rows) if isinstance(part, Rows) else part
-
-    start = {name: handed(part) for name, part in first_values(case).items()}
-    entries = [(what, worker, {name: handed(part) for name, part in ranks[0].items()})
-               for (what, worker), ranks in zip(case.settings["entries"], case.steps)]
-    task = Arrivals(variables=case.variables, start=start, entries=entries, **case.settings["task"])
-    try:
-        answers = play(owner_of(kind, ExpectedOwner)(task), entries)
-    except (RuntimeError, ValueError):
-        return None
-    result = []
-    for waited, values in answers:
-        if "versions" not in case.needs:
-            values.pop("version")
-        exact = {name: replace(want, tolerance=np.zeros_like(want.tolerance)) for name, want in values.items()}
-        result.append({"waited": Expected(np.array(waited, np.float64), np.zeros(()), "int64"),
-                       **(exact if case.exact else values)})
-    return result

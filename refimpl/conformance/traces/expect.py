@@ -13,8 +13,8 @@ parameters    ``updates``.
 import numpy as np
 
 from refimpl.conformance.bounds import Expected
-from refimpl.conformance.case import double, numbers_of, with_numbers
-from refimpl.conformance.space.aggregation import Aggregate
+from refimpl.conformance.case import Case, double, numbers_of, with_numbers
+from refimpl.conformance.space.aggregation import Aggregation
 from refimpl.conformance.traces.format import JOINS
 from refimpl.conformance.traces.sources import Sources, merged
 from refimpl.conformance.traces.updates import expected_update
@@ -102,8 +102,8 @@ def _aggregates(sources, step) -> dict[str, Expected]:
         return {}
     parts = sources.local(step)
     if parts is not None:
-        return {v.name: Aggregate([part[v.name] for part in parts], sources.semantics, v.dtype, False).expected()
-                for v in sources.variables}
+        case = Case("", "rows", "", len(parts), sources.variables, (tuple(parts),), exact=False)
+        return Aggregation(case, sources.semantics).expected()[0]
     return {place[3]: want for place, want in _measured(sources, step, "aggregated").items()}
 
 
