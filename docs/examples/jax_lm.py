@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from models.data import Examples
-from refimpl import Options, Uniform, train
+from refimpl import Examples, Options, Uniform, train
 from refimpl.jax import JaxModel
 
 VOCABULARY, WIDTH, SAMPLES = 50_000, 128, 512

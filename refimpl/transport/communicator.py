@@ -131,7 +131,7 @@ def _refuse_torchrun(mpi):
     count = os.environ.get("WORLD_SIZE", "1")
     if mpi.Get_size() == 1 and "TORCHELASTIC_RUN_ID" in os.environ and count != "1":
         raise CollectiveError(f"torchrun has started {count} processes, and MPI did not start them: each would train "
-                              f"by itself. Start them by MPI: mpirun -n {count} python -m mpi4py SCRIPT")
+                              f"by itself. Start them by MPI: mpirun -n {count} python SCRIPT")
 
 
 def _find_machines(ranks: Agreement) -> Machines:

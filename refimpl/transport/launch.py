@@ -76,8 +76,8 @@ def runtime() -> Runtime:
         if _flavour(answer.stdout + answer.stderr) == flavour:
             return Runtime(flavour, library, candidate)
     raise LaunchError(
-        f"mpi4py loads {library} ({flavour}), but no mpirun of {flavour} is beside it, beside {sys.executable} or in "
-        f"PATH. Install it: pip install {flavour} (or the system package that holds {flavour}'s mpirun)"
+        f"mpi4py loads {library} ({flavour}), but no mpirun of {flavour} was found: not near this library, not beside "
+        f"{sys.executable}, not in PATH. Install it: pip install {flavour} (or the system package with its mpirun)"
     )
 
 

@@ -14,7 +14,7 @@ SHOWN = {
     "SGD, momentum, Nesterov, Adagrad, Adam, AdamW, LARS, LAMB": [
         "test_a_training_is_pytorchs_loop", "test_our_own_optimizers_give_the_bits_of_train",
         "test_one_answer_by_every_way"],
-    "NAdam, RMSprop, Muon, your own": [
+    "NAdam, RMSprop, Muon, an optimizer of your own": [
         "test_one_microbatch_gives_the_bits_of_pytorchs_loop", "test_another_frameworks_words_are_refused_with_ours"],
     "parameter groups, no decay for biases": [
         "test_groups_are_pytorchs", "test_one_microbatch_gives_the_bits_of_pytorchs_loop"],
@@ -38,7 +38,8 @@ SHOWN = {
     "epochs": ["test_a_shuffled_loader_gives_every_item_once_an_epoch_in_another_order"],
     "a weighted sampler": ["test_a_sampler_draws_from_the_seed_and_the_epoch"],
     "buffers that `forward` changes, spectral norm": ["test_buffers_that_a_forward_pass_changes"],
-    "`torch.autocast`, `torch.compile`": ["test_autocast_and_compile_give_the_bits_of_pytorchs_loop"],
+    "`torch.autocast`": ["test_autocast_and_compile_give_the_bits_of_pytorchs_loop"],
+    "`torch.compile`": ["test_autocast_and_compile_give_the_bits_of_pytorchs_loop"],
     "`num_workers`": ["test_workers_of_a_loader_are_not_used_and_it_says_so"],
     "the values afterwards, a `.pt` file": ["test_a_module_gets_what_was_learned", "test_going_on_from_a_state_dict"],
     "a run directory, resume, metrics.jsonl, bytes": [
