@@ -19,8 +19,8 @@ def add(parser):
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     train = actions.add_parser("train", help="train on a file or a named set of samples",
                                description="Train on samples; the same bits on any number of ranks.")
-    train.add_argument("--output", metavar="MODEL", type=file, help="write the trained machine to this file")
-    plan = actions.add_parser("plan", help="what a training will send on any number of ranks",
+    train.add_argument("--output", metavar="MODEL", type=file, help="write the result to this file, for svm predict")
+    plan = actions.add_parser("plan", help="print what a training will send on any number of ranks",
                               description="Train on one rank, and print how many bytes each of N ranks will send. The "
                                           "ledger of svm train counts the same bytes.")
     plan.add_argument("--ranks", type=whole(), nargs="+", metavar="N", default=[1, 2, 4, 8, 16],
@@ -53,8 +53,8 @@ def _training(parser):
     parser.add_argument("--cache", type=whole(), default=200, metavar="MB",
                        help="memory on each rank for kernel rows, in megabytes (default 200)")
     parser.add_argument("--block", type=whole(), default=64, metavar="P",
-                       help="in one round change the P samples at each end that violate the optimality condition most; "
-                            "more samples, fewer rounds; 1: one pair (default 64)")
+                       help="in one round change on each side the P samples that violate the optimality condition "
+                            "most; more samples, fewer rounds; 1: one pair (default 64)")
 
 
 def _samples(parser):

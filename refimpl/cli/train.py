@@ -57,7 +57,7 @@ def add(parser):
     run.add_argument("--survive", action="store_true", help="continue without ranks that die, with the same bits. It "
                      "needs Open MPI: mpirun --with-ft ulfm")
     run.add_argument("--backup-every", type=whole(), metavar="K",
-                     help="with --survive: after every K steps another rank has a copy of what only one rank keeps. "
+                     help="with --survive: every K steps each rank sends another rank a copy of what only it keeps. "
                           "After a death the others repeat at most K steps (default 1)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 

@@ -78,24 +78,25 @@ def add_training_options(parser: argparse.ArgumentParser):
     what.add_argument("--microbatches", type=whole(), metavar="V",
                       help="number of microbatches in a global batch (default 8)")
     what.add_argument("--microbatch-size", type=whole(), metavar="B",
-                      help=f"examples in a microbatch; for text, streams (default: {_defaults('microbatch_size')}, "
-                           "else 8)")
+                      help="examples in a microbatch; of a text: pieces that are read in parallel, streams (default: "
+                           f"{_defaults('microbatch_size')}, else 8)")
     what.add_argument("--grow-batch", type=_growth, metavar="FACTOR@N", help="every N steps make microbatches FACTOR "
                       "times as large, in place of a falling rate: say --rate constant with it, e.g. 2@100 (default: "
                       "they do not grow)")
     what.add_argument("--window", type=whole(), metavar="T",
-                      help="for text: words of each stream in a step (default 20)")
+                      help="of a text: the number of words that a step reads of each stream (default 20)")
     what.add_argument("--heldout", type=whole(0), metavar="N",
                       help="number of held-out words or images for evaluation (default 20000)")
     add_mathematics(parser.add_argument_group("what is computed (these options change the numbers)"))
-    add_travel_options(parser.add_argument_group("how gradients travel (these options do not change the numbers)"))
+    add_travel_options(parser.add_argument_group(
+        "how gradients travel (these options do not change the numbers, but for an --allreduce in another order)"))
 
 
 def add_mathematics(how):
     """Add the options that change the numbers, beside model and data."""
     how.add_argument("--steps", type=whole(0), help="number of steps (default 300)")
     how.add_argument("--seed", type=int,
-                     help="seed of initial values, shuffling, dropout and sampled candidates (default 0)")
+                     help="seed of initial values, shuffling, dropout and candidates of a sampled softmax (default 0)")
     how.add_argument("--optimizer", choices=["sgd", "momentum", "nesterov", "adagrad", "adam", "adamw", "lars",
                                                 "lamb"],
                      help=f"the optimizer (default: {_defaults('optimizer')}, your own {OWN['optimizer']})")
@@ -108,8 +109,8 @@ def add_mathematics(how):
     how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt", "one-cycle"],
                      help=f"how the learning rate changes over the steps (default: {_defaults('rate')}, else constant)")
     how.add_argument("--rate-steps", type=whole(0), metavar="N",
-                     help="number of steps after which the learning rate has reached its end (default: --steps; "
-                          "without barriers, all updates of an owner). To resume for more steps, give a larger number")
+                     help="number of steps after which a falling learning rate has reached its end (default: --steps; "
+                          "without barriers, the number of an owner's updates). To resume for more steps, give more")
     how.add_argument("--warmup", type=whole(0), metavar="N",
                      help="number of first steps in which the learning rate rises (default 0)")
     how.add_argument("--clip-norm", type=real(above=True, also={"none": None}), metavar="X",
@@ -119,19 +120,19 @@ def add_mathematics(how):
                      "adamw: subtract X times rate times the parameter from it "
                      f"(default: {_defaults('weight_decay')}, adamw 0.01, else 0)")
     how.add_argument("--sum-sparse", dest="average_sparse", action="store_false",
-                     help="sum row gradients over microbatches instead of averaging them, as the authors' code does")
+                     help="sum row gradients over microbatches instead of averaging them, as Parallax's code does")
     how.add_argument("--codec", type=_codecs, metavar="WHICH=CODEC,...", help="encode gradients before they are sent. "
                      "WHICH: dense, sparse, or the name of a variable. CODEC: bf16 or fp16 (half the bytes; rounded at "
                      "each node of the microbatch tree); integers:8, :16 or :32 (one scale for all ranks); "
-                     "topk:RATIO, threshold:TAU or adacomp:BIN (large elements; the rest later); dgc:RATIO:STEPS:NORM "
-                     "(the same with momentum, a warm-up in stages of STEPS steps, and each microbatch's gradient "
-                     "clipped to its share of NORM; for --optimizer sgd); onebit, terngrad or qsgd:LEVELS (a few bits "
-                     "for each element); powersgd:R (matrices of rank R). "
+                     "topk:RATIO, threshold:TAU or adacomp:BIN (large elements; a later step sends the others); "
+                     "dgc:RATIO:STEPS:NORM (the same with momentum, a warm-up in stages of STEPS steps, and each "
+                     "microbatch's gradient clipped to NORM/√V; for --optimizer sgd); onebit, terngrad or "
+                     "qsgd:LEVELS (a few bits for each element); powersgd:R (matrices of rank R). "
                      "Example: dense=bf16,sparse=bf16. dense=bf16/integers:8 lets --architecture auto take one "
                      "of these, or none (default: no encoding)")
-    how.add_argument("--precision", choices=["bf16", "fp16"], help="compute with values of 16 bits beside float32 "
-                     "masters, and with a dynamic scale of the loss, if the model can; emulated by rounding on a CPU, "
-                     "so it is slower than float32 (default: float32)")
+    how.add_argument("--precision", choices=["bf16", "fp16"], help="compute with parameters, outputs of layers and "
+                     "gradients of 16 bits, if the model can; the optimizer updates float32 copies. Only on a CPU, and "
+                     "slower there (default: float32)")
     how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default); cuda: "
                      "GPUs, one for each rank or shared; auto: GPUs if each rank finds one. GPUs give other bits than "
                      "CPUs")
@@ -154,9 +155,9 @@ def add_consistency(parser):
 
 
 def add_travel_options(how):
-    """Add the options that never change a number."""
+    """Add the options that change no number, but for an allreduce that adds in another order."""
     how.add_argument("--architecture", choices=["allreduce", "ps", "hybrid", "auto"],
-                     help="default hybrid; auto: the strategy with the shortest predicted time, for each variable")
+                     help="default hybrid; auto: for each variable the strategy with the shortest predicted time")
     how.add_argument("--plan", type=nonempty, metavar="FILE",
                      help="use this plan: plan.json of a run, or the output of the command plan; you may edit it "
                      "(none: make a new plan)")
@@ -171,7 +172,7 @@ def add_travel_options(how):
     how.add_argument("--partitions", type=whole(), metavar="P",
                      help="number of partitions of each sparse variable (default: N)")
     how.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,
-                     help="find the best P during the first steps, beginning with --partitions (default: with the "
+                     help="find the fastest P during the first steps, beginning with --partitions (default: with the "
                           "number of machines)")
     how.add_argument("--hot-rows", type=whole(0, {"auto": "auto"}), metavar="H",
                      help="replicate the first H rows of each sparse variable on all ranks and sum their gradients by "
@@ -190,22 +191,22 @@ def add_travel_options(how):
     how.add_argument("--allreduce", type=_allreduce, metavar="ALGORITHM",
                      help="schedule that sums dense gradients. Default auto: of those that add in the reproducible "
                           f"order, the one with the shortest predicted time; {AUTO_ON}NETWORK: the same, over the "
-                          "links of a network. All: "
+                          "links of a network. In another order, such as a ring's, the last bits differ. All: "
                           f"{', '.join(REDUCERS)}, {TREES}NETWORK, {CANONICAL_TREES}NETWORK (see collectives trees), "
                           f"{MACHINE_TREES}NETWORK, between machines of several ranks")
     how.add_argument("--transport", choices=TRANSPORTS,
-                     help="between GPUs: nccl; staged: through host memory; auto (default): nccl if possible, else "
-                          "staged")
+                     help="between GPUs: nccl; staged: through host memory and MPI; auto (default): nccl if possible, "
+                          "else staged")
     how.add_argument("--channel", choices=CHANNELS,
-                     help="how a tensor comes into a slot of another rank. shared: through memory, on one machine; "
-                          "landing: as an MPI message received there; rma: by MPI's one-sided operations; auto: the "
+                     help="how tensors are written into slots, memory reserved at the receiver. shared: in memory, "
+                          "on one machine; landing: by an MPI message; rma: by MPI's one-sided operations; auto: the "
                           "fastest, measured; none (default): MPI messages, no slots")
     how.add_argument("--overlap", action=argparse.BooleanOptionalAction,
                      help="let a thread exchange values and gradients during the forward and backward passes "
                           "(default: on several machines, unless more than 2 ranks share a core; if each machine has "
                           "one rank, dense gradients leave early, without a thread)")
     how.add_argument("--local-aggregation", action=argparse.BooleanOptionalAction,
-                     help="merge the pulls and the pushes of a machine's ranks before they leave it (default: do so)")
+                     help="merge pulls and pushes of a machine's ranks before they leave the machine (default: do so)")
     how.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",
                      help="send dense gradients as messages, also between ranks of one machine")
 
