@@ -1,8 +1,11 @@
-"""The rows that a batch needs, from a function of the user."""
+"""The rows that a batch needs, from a function of the user; and the whole table that has them."""
 
 import numpy as np
 
-from kernels import unique_ids
+from kernels import to_numpy, unique_ids
+
+MOST_BYTES = 1 << 26
+"""The most bytes of all tables together. Larger tables are not made whole to repeat a microbatch with them."""
 
 
 def declared(rows, tables, batch) -> dict:
@@ -22,3 +25,10 @@ def declared(rows, tables, batch) -> dict:
             raise ValueError(f"rows returned {ids.dtype} for {name}: row numbers are whole numbers")
         result[name] = unique_ids(ids.astype(np.int64))
     return result
+
+
+def whole_table(shape, ids, rows):
+    """Return an array with a table's shape on the host that has these rows, and zeros elsewhere. Local."""
+    whole = np.zeros(shape, rows.dtype)
+    whole[ids] = to_numpy(rows)
+    return whole

@@ -7,10 +7,8 @@ import jax
 import numpy as np
 
 from kernels import RowGradient
+from models.frameworks.declared import MOST_BYTES, whole_table
 from refimpl.jax.arrays import to_jax, with_key
-
-MOST_BYTES = 1 << 26
-"""The most bytes of all tables together. Larger tables are not made whole for this comparison."""
 
 CLOSE, NOISE = 1e-3, 1e-5
 """The tolerances of a gradient, relative to its own norm and to the norm of all gradients."""
@@ -30,22 +28,15 @@ def refuse_other(model, loss, gradients, dense, fixed, needed, rows, arguments):
         result = model._called(model.loss, model.parts.tree({**values, **fixed}), with_key(batch))
         return result[0] / normaliser
 
-    whole = {name: _whole(v, needed[name], rows[name]) for name, v in tables.items()}
+    whole = {name: whole_table(v.shape, needed[name], rows[name]) for name, v in tables.items()}
     batch, normaliser = arguments
     again, theirs = jax.jit(jax.value_and_grad(share))(to_jax(dense | whole), fixed, batch, normaliser)
     _check("the loss", np.asarray(loss), np.asarray(again), 0.0)
     every = np.sqrt(sum(np.square(np.asarray(g, np.float64)).sum() for g in theirs.values()))
     for name, gradient in theirs.items():
         ours = gradients[name]
-        ours = _whole(tables[name], ours.ids, ours.rows) if isinstance(ours, RowGradient) else ours
+        ours = whole_table(gradient.shape, ours.ids, ours.rows) if isinstance(ours, RowGradient) else ours
         _check(f"the gradient of {name}", ours, np.asarray(gradient), every)
-
-
-def _whole(variable, ids, rows):
-    """Return an array with a table's shape that has these rows, and zeros elsewhere."""
-    whole = np.zeros(variable.shape, variable.dtype)
-    whole[ids] = rows
-    return whole
 
 
 def _check(what, ours, theirs, every):

@@ -8,6 +8,7 @@
 
 import random
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import jax
@@ -17,13 +18,12 @@ import numpy as np
 from kernels import RowGradient, is_numpy
 from models.frameworks.declared import declared
 from models.frameworks.mean import WORDS, is_mean
+from models.frameworks.place import line_of
 from models.frameworks.trees import examples_in
 from refimpl.jax.alone import refuse_other
 from refimpl.jax.arrays import given, one_thread, to_jax, with_key
-from refimpl.jax.explained import explained
 from refimpl.jax.parameters import Parts, as_changed, named, variables_of
-from refimpl.jax.record import Recorder
-from refimpl.jax.rows import PulledRows, padded
+from refimpl.jax.rows import NotedRows, PulledRows, Recorder, padded
 from refimpl.training.run.checkpoint import read_parameters
 
 
@@ -192,8 +192,22 @@ class JaxModel:
         return self.parts.fixed | {name: as_changed(name, _on_cpu(dense[name]), self.parts.leaves[name].dtype)
                                    for name in self.parts.moving}
 
+    @contextmanager
     def _explained(self):
-        return explained(self.remedy, *(sys.modules[kind.__module__] for kind in type(self).__mro__[:-1]))
+        """Turn errors of JAX and Python from the loss into ValueErrors with a remedy, within a context."""
+        ours = [sys.modules[kind.__module__] for kind in type(self).__mro__[:-1]]
+        try:
+            yield
+        except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as problem:
+            raise ValueError("the loss cannot be compiled (jax.jit), because it branches on values, at "
+                             f"{line_of(problem, jax, *ours)}: choose by jnp.where or jax.lax.cond, and compute with "
+                             "jnp in place of np") from problem
+        except (TypeError, AttributeError) as problem:
+            if not any(kind.__name__ in str(problem) for kind in (PulledRows, NotedRows)):
+                raise
+            raise ValueError("a table is used otherwise than by params[NAME][ids], at "
+                             f"{line_of(problem, jax, *ours)}: a rank has only the rows that it looks up. "
+                             f"{self.remedy}") from problem
 
     def _look(self, floats, fixed, ids, batch, arguments):
         """Raise ValueError if the loss does more than return a sum. It is checked once."""

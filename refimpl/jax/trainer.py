@@ -18,7 +18,6 @@ import jax.numpy as jnp
 
 from kernels import to_numpy
 from kernels.update import OPTIMIZERS
-from refimpl.jax.mixing import mixes
 from refimpl.jax.model import JaxModel
 from refimpl.jax.optimizers import links_of, optax_options, row_step
 from refimpl.training.own_loop import GlobalBatch, OwnLoop, options_of
@@ -135,7 +134,7 @@ class JaxTrainer(OwnLoop):
             raise ValueError("a mask or labels of this transformation are a function that looks at a table, which is "
                              f"None in the tree of dense parameters ({problem}): give it the tree that the function "
                              "returns for all parameters") from problem
-        if self.links and (traced is None or mixes(traced.jaxpr.jaxpr, len(self.names))):
+        if self.links and (traced is None or _mixes(traced.jaxpr.jaxpr, len(self.names))):
             tables = list(self.links)
             raise ValueError("this transformation computes with the loss, or with the gradients of several variables "
                              f"at once, and it is not given those of {', '.join(tables)}: clip by "
@@ -211,3 +210,29 @@ def _row_links(model, rows) -> dict:
         raise ValueError("rows clips by a norm, which is not that of all variables: say Options(clip_norm=...)")
     shapes = {v.name: jax.ShapeDtypeStruct(v.shape, v.dtype) for v in tables.variables}
     return links_of(rows.update, model.trained(shapes), model.trained(names))
+
+
+def _mixes(jaxpr, count: int) -> bool:
+    """Return whether a result of a traced function depends on two of its first ``count`` arguments.
+
+    So it is if an optimizer uses several variables' gradients together, as for a norm of all of them. Local.
+    """
+    given = [frozenset([i] if i < count else []) for i in range(len(jaxpr.invars))]
+    return any(len(found) > 1 for found in _sources(jaxpr, given))
+
+
+def _sources(jaxpr, given) -> list[frozenset]:
+    """Return the arguments that each result depends on. given: what the function's own arguments depend on."""
+    known = dict(zip(jaxpr.invars, given))
+
+    def of(atom):
+        return frozenset() if hasattr(atom, "val") else known.get(atom, frozenset())  # a literal depends on nothing
+
+    for equation in jaxpr.eqns:
+        inputs, inner = [of(atom) for atom in equation.invars], equation.params.get("jaxpr")
+        if equation.primitive.name in ("jit", "pjit"):
+            found = _sources(inner.jaxpr, inputs)
+        else:
+            found = [frozenset().union(*inputs)] * len(equation.outvars)
+        known |= dict(zip(equation.outvars, found))
+    return [of(atom) for atom in jaxpr.outvars]

@@ -49,7 +49,7 @@ class GatheredRows(Strategy):
 class ReplicatedRows(Replicas):
     """Sparse variables with all rows on every rank."""
 
-    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+    def __init__(self, placed, plan, comm, seed, xp, shared):
         super().__init__(placed, plan, comm, seed, xp, shared)
         self.shards = {v.name: Shard(v, xp.asarray(v.initial_value(seed))) for v in self.variables}
         self.gradients = RowTree(self.variables, xp, self.codec)
@@ -62,7 +62,7 @@ class ReplicatedRows(Replicas):
 class GatheredRowsExchange(ReplicatedRows, of=GatheredRows):
     """Sparse variables by allgather. Collective to use; see ``strategies.exchange.Exchange``."""
 
-    phase = "allgather"
+    phase, index = "allgather", np.dtype(np.int64)  # index: of row numbers on their way
 
     def push(self):
         parts = self.gradients.take()
@@ -73,24 +73,18 @@ class GatheredRowsExchange(ReplicatedRows, of=GatheredRows):
         arrived = self._allgather(parts, self.comm.share(counts, "allgather"))
         reduced = []
         for name, shard in self.shards.items():
-            nodes = [(node, self._arrived(arrived[name, rank][i]))
-                     for rank in range(self.comm.size) for i, node in enumerate(self.nodes[rank])]
+            nodes = [(node, RowGradient(g.ids.astype(np.int64, copy=False), g.rows))
+                     for rank in range(self.comm.size) for node, g in zip(self.nodes[rank], arrived[name, rank])]
             reduced.append(self._reduced(shard, fold(nodes, self.codec.merge_rows)))
         return reduced
 
     def _reduced(self, shard, total) -> ReducedGradient:
         return ReducedGradient(shard, total.ids, self.codec.decode(total.rows), self.comm.rank == 0)
 
-    def _leaving(self, gradient) -> RowGradient:
-        return gradient
-
-    def _arrived(self, gradient) -> RowGradient:
-        return gradient
-
     def _room(self, name, rows):
         """Return an array in which row gradients of a variable arrive."""
         values = self.shards[name].values
-        return RowGradient(np.empty(rows, np.int64), array_module(values).empty(
+        return RowGradient(np.empty(rows, self.index), array_module(values).empty(
             (rows, values.shape[1]), self.codec.dtype_of(values.dtype)))
 
     def _allgather(self, parts, counts):
@@ -101,7 +95,7 @@ class GatheredRowsExchange(ReplicatedRows, of=GatheredRows):
             leaving, arriving = [], []
             for j, (name, nodes) in enumerate(parts.items()):
                 arrived[name, source] = [self._room(name, n) for n in counts[source, :len(self.nodes[source]), j]]
-                leaving += [(name, self._leaving(g)) for _, g in nodes]
+                leaving += [(name, RowGradient(g.ids.astype(self.index, copy=False), g.rows)) for _, g in nodes]
                 arriving += [(name, g) for g in arrived[name, source]]
             return [self.comm.start([(to, getattr(g, field), {name: getattr(g, field).size}) for name, g in leaving],
                                     [(source, getattr(g, field), {name: getattr(g, field).size})

@@ -61,7 +61,7 @@ class AllreduceExchange(DenseReplicas, of=Allreduce):
 
     phase = "allreduce"
 
-    def __init__(self, placed, plan, comm, seed, xp=np, shared=True, schedule=None):
+    def __init__(self, placed, plan, comm, seed, xp, shared, schedule=None):
         super().__init__(placed, plan, comm, seed, xp, shared)
         self.leaves, self.schedule = plan.microbatches, schedule or plan.schedule()
 

@@ -43,7 +43,7 @@ class RowsAsDenseExchange(ReplicatedRows, of=RowsAsDense):
 
     phase = "allreduce"
 
-    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+    def __init__(self, placed, plan, comm, seed, xp, shared):
         super().__init__(placed, plan, comm, seed, xp, shared)
         self.layout, self.schedule = RowsAsDense.arena(self.variables, self.codec), plan.schedule()
         self.filled = False

@@ -78,7 +78,7 @@ class ColumnsExchange(AllreduceExchange, of=Columns):
     The gradients and leaves are of all microbatches of the rank's group.
     """
 
-    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+    def __init__(self, placed, plan, comm, seed, xp, shared):
         self.mesh, self.ranks = plan.on_mesh, comm
         super().__init__([(part_of(v, self.mesh, comm.rank), strategy) for v, strategy in placed], plan,
                          SomeRanks(comm, self.mesh.holders(comm.rank)), seed, xp, False, schedule_of(plan))

@@ -77,7 +77,7 @@ class HotRowsExchange(Exchange, of=HotRows):
 
     phase, replicated = "push", False
 
-    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+    def __init__(self, placed, plan, comm, seed, xp, shared):
         super().__init__(placed, plan, comm, seed, xp, shared)
         self.hot = {v.name: strategy.hot for v, strategy in placed}
         both = [strategy.parts(v) for v, strategy in placed]

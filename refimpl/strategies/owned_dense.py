@@ -98,7 +98,7 @@ class OwnedDenseExchange(Exchange, of=OwnedDense):
 
     phase, replicated = "push", False
 
-    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+    def __init__(self, placed, plan, comm, seed, xp, shared):
         super().__init__(placed, plan, comm, seed, xp, shared)
         codec, self.pieces = self.codec, (pieces := type(placed[0][1]).pieces(placed, plan.ranks))
         self.variables = list({piece.variable.name: piece.variable for piece in pieces}.values())

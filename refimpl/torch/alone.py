@@ -1,25 +1,21 @@
 """Repeats a training's first microbatch in PyTorch alone. The loss and the gradients must have the same bits."""
 
-from contextlib import contextmanager
+from itertools import chain
 
 import torch
 
 from kernels import RowGradient
-from refimpl.torch.bound import Bound, own_statistics
+from models.frameworks.declared import MOST_BYTES, whole_table
+from refimpl.torch.bound import Bound, changed, own_statistics
 from refimpl.torch.repeatable import CPU, repeatable
 from refimpl.torch.tensors import on_device, to_tensor
-
-MOST_BYTES = 1 << 26
-"""The most bytes of all tables together. Larger tables are not made whole for this comparison."""
 
 
 def refuse_other(bound: Bound, total, gradients, dense, needed, rows, batch):
     """Raise ValueError, which names the variable, unless PyTorch alone has the same loss and gradients. Local.
 
-    The module itself runs, with its own parameters and look-ups in whole tables. (A deep copy would lose hooks, views,
-    and references from outside.) The operations and their order are the same, so the bits must be the same. If a second
-    computation gave other bits, the gradients would depend on the number of ranks. Nothing is compared on a GPU, or if
-    the tables are larger than MOST_BYTES.
+    The module itself runs, with look-ups in whole tables: a deep copy would lose hooks, views, and references from
+    outside. Nothing is compared on a GPU, or if the tables are larger than MOST_BYTES.
     total: the loss, before it is divided.  gradients: variable -> gradient.  dense: variable -> value.  needed, rows:
     table -> ids, their values.
     """
@@ -30,7 +26,7 @@ def refuse_other(bound: Bound, total, gradients, dense, needed, rows, batch):
     for name, gradient in theirs.items():
         ours = gradients[name]
         if isinstance(ours, RowGradient):
-            ours = _whole(bound.own[name], ours.ids, ours.rows)
+            ours = whole_table(bound.own[name].shape, ours.ids, ours.rows)
         _check(name, to_tensor(ours), torch.zeros_like(bound.own[name], device=CPU)
                if gradient is None else gradient)
 
@@ -38,9 +34,9 @@ def refuse_other(bound: Bound, total, gradients, dense, needed, rows, batch):
 def _computed_alone(bound, dense, needed, rows, batch):
     """Return (loss, variable -> gradient, None for one that the loss does not use) of the unmodified module."""
     bound.write(dense, CPU)  # again: autograd then goes through views of parameters in the same order
-    tables = {name: _whole(bound.own[name], needed[name], rows[name]) for name in bound.parts.sparse}
+    tables = {name: whole_table(bound.own[name].shape, needed[name], rows[name]) for name in bound.parts.sparse}
     with (repeatable(batch.key, CPU), own_statistics(bound.parts.norms), bound.whole(tables) as made,
-          _dense_gradients(bound.parts)):
+          changed(chain(*bound.parts.sparse.values()), "sparse", False)):  # a sparse gradient adds in another order
         made = {name: table.requires_grad_() for name, table in made.items()}  # they were on the meta device
         buffers = bound.constants(CPU) | bound.statistics(CPU)
         with bound.holding(CPU, buffers | made, {}):  # also in the backward pass, for gradient checkpointing
@@ -50,26 +46,6 @@ def _computed_alone(bound, dense, needed, rows, batch):
         for name, leaf in leaves.items():
             found[name], leaf.grad = leaf.grad, None
     return total.detach(), found
-
-
-def _whole(parameter, ids, rows):
-    """Return a tensor with a table's shape that has these rows, and zeros elsewhere."""
-    whole = torch.zeros(parameter.shape, dtype=parameter.dtype)
-    whole[torch.from_numpy(ids)] = to_tensor(rows)
-    return whole
-
-
-@contextmanager
-def _dense_gradients(parts):
-    """Let tables have dense gradients within a context: a sparse one adds up its rows in another order. Local."""
-    were = {layer: layer.sparse for layers in parts.sparse.values() for layer in layers}
-    try:
-        for layer in were:
-            layer.sparse = False
-        yield
-    finally:
-        for layer, sparse in were.items():
-            layer.sparse = sparse
 
 
 def _check(name, ours, theirs):

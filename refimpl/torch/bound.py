@@ -6,7 +6,7 @@ from operator import is_
 import torch
 
 from refimpl.torch.parts import STATISTICS, Parts
-from refimpl.torch.tables import answering, away, looking_up
+from refimpl.torch.tables import answering, away
 from refimpl.torch.tensors import ALIGNMENT, tensors_in, to_aligned, to_tensor
 
 
@@ -112,8 +112,8 @@ class Bound:
         sources: table -> ``PulledRows`` or ``Noted``, in which its layers look up.
         answers: replacements for further layers, see ``answering``.
         """
-        layers = {layer: looking_up(layer, source) for name, source in sources.items()
-                  for layer in self.parts.sparse[name]}
+        layers = {layer: source.bag if isinstance(layer, torch.nn.EmbeddingBag) else source.embedding
+                  for name, source in sources.items() for layer in self.parts.sparse[name]}
         own = [(slots, key, slots[key]) for name in values for slots, key in self.places[name]]
         with away({name: self.own[name] for name in sources}, device), answering(layers | dict(answers)):
             try:
@@ -168,16 +168,21 @@ class Bound:
 
 
 @contextmanager
-def own_statistics(norms):
-    """Let batch norm layers write only the batch's mean and variance to their buffers, within a context. Local."""
-    momenta = {layer: layer.momentum for layer in norms.values()}
+def changed(layers, attribute: str, value):
+    """Let an attribute of layers have another value within a context. Local."""
+    before = {layer: getattr(layer, attribute) for layer in layers}
     try:
-        for layer in momenta:
-            layer.momentum = 1.0
+        for layer in before:
+            setattr(layer, attribute, value)
         yield
     finally:
-        for layer, momentum in momenta.items():
-            layer.momentum = momentum
+        for layer, was in before.items():
+            setattr(layer, attribute, was)
+
+
+def own_statistics(norms):
+    """A context in which batch norm layers write only the batch's mean and variance to their buffers. Local."""
+    return changed(norms.values(), "momentum", 1.0)
 
 
 @contextmanager

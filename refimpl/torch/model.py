@@ -18,8 +18,7 @@ from models.frameworks.trees import examples_in
 from refimpl.torch.alone import refuse_other
 from refimpl.torch.bound import Bound, Unchanged, evaluating, own_statistics, statistics_of
 from refimpl.torch.leaving import leaving
-from refimpl.torch.memory import refuse_shared
-from refimpl.torch.parts import parts_of
+from refimpl.torch.parts import parts_of, refuse_shared
 from refimpl.torch.record import Recorder
 from refimpl.torch.repeatable import repeatable
 from refimpl.torch.tables import PulledRows

@@ -177,8 +177,3 @@ def answering(forwards):
     finally:
         for layer in forwards:
             del layer.forward
-
-
-def looking_up(layer, source):
-    """Return the look-up of the source for a layer's type. Local."""
-    return source.bag if isinstance(layer, nn.EmbeddingBag) else source.embedding

@@ -16,7 +16,7 @@ def members_of(options, ranks: int) -> int:
     return {None: 1, "auto": ranks}.get(options.mesh) or Mesh.of(options.mesh, ranks).model
 
 
-def require_memory(variables, optimizer: str, ranks: int, members: int = 1):
+def require_memory(variables, optimizer: str, ranks: int, members: int):
     """Raise ValueError if this host's part of ``ranks`` ranks cannot keep what every architecture needs. Local.
 
         bytes of a rank = 2 Σ dense + (1 + state) Σ sparse / N

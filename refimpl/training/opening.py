@@ -1,5 +1,7 @@
 """Open the run directory of a training: its first files, and the metrics that a resumed run keeps."""
 
+from dataclasses import asdict
+
 from refimpl.training.consistency.served.flight import steps_done
 from refimpl.training.run.checkpoint import check_saveable
 from refimpl.training.run.directory import RunDirectory
@@ -27,7 +29,7 @@ def open_directory(trainer: Trainer, output, describe: dict, continues: bool) ->
     check_saveable(trainer, describe)
     config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.comm.size,
               "microbatches": trainer.data.microbatches, "device": trainer.device.to_json(),
-              "overlap": trainer.overlap_choice.to_json()}
+              "overlap": asdict(trainer.overlap_choice)}
     done, step = steps_done(trainer.found_in_flight), trainer.step
     return RunDirectory(output, config, trainer.plan.to_json(), (
         lambda record: record["step"] <= done.get(record.get("worker"), step)) if continues else None)

@@ -68,15 +68,6 @@ def test_ranks_that_disagree_are_told(comm, which):
         Trainer(model_of("rated"), given[0], rows=given[1], comm=comm).shard(data_of())
 
 
-def test_what_one_rank_may_not_do_stops_all(comm):
-    trainer = Trainer(model_of("rated", dense=True), optax.sgd(0.1), comm=comm)
-    with pytest.raises(CollectiveError, match=r"has no gradient: call trainer.value_and_grad"):
-        for batch in trainer.shard(data_of()):
-            if comm.rank == comm.size - 1:
-                trainer.step(None)
-            trainer.step(trainer.value_and_grad(batch)[1])
-
-
 def leaves_a_batch_out(trainer, data, last):
     for number, batch in enumerate(trainer.shard(data)):
         if not (last and number == 1):

@@ -6,11 +6,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from toys import Lying, Toy, cnn_data, last, lm_data, make_options, nmt_data, raising, refusal, toy_data
+from toys import WORKS, Lying, Toy, last, make_options, raising, refusal, toy_data
 
-from models.cnn import PRESETS as CNN, ConvNet
-from models.lm import PRESETS as LM, LanguageModel
-from models.nmt import PRESETS as NMT, TranslationModel
 from refimpl.gradients import Layout
 from refimpl.plain.messages import Messages
 from refimpl.plain.without_barriers.decentralised import meet, over, train as train_plainly
@@ -19,6 +16,10 @@ from refimpl.strategies.allreduce import allreduce_bytes
 from refimpl.training.consistency.replicas.meetings import meeting
 from refimpl.training.consistency.replicas.run import schedule_of
 from refimpl.training.consistency.run import decentralised
+from refimpl.training.consistency.served.record import RecordedRun
+from refimpl.training.evaluate import evaluate
+from refimpl.training.run.checkpoint import load_checkpoint
+from refimpl.training.run.directory import read_metrics
 from refimpl.training.run.whole import hashes
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
@@ -27,9 +28,6 @@ from refimpl.transport import Communicator
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 STEPS = 5
 RULES = ("easgd:1", "easgd:2", "gossip", "local:1", "local:3")
-MODELS = {"lm": (lambda: LanguageModel(**LM["tiny"]), lm_data),
-          "nmt": (lambda: TranslationModel(**NMT["tiny"]), nmt_data),
-          "cnn": (lambda: ConvNet((8, 8, 1), 5, **CNN["tiny"]), cnn_data)}
 
 
 def options_of(rule, work="toy", optimizer="adam", **changes):
@@ -78,9 +76,9 @@ def test_they_are_the_plain_ones_to_the_bit(comm, rule):
 @pytest.mark.ranks(3)
 @pytest.mark.thorough("lm-gossip", "cnn-local")
 @pytest.mark.parametrize("rule", ["easgd:2", "gossip", "local:2"])
-@pytest.mark.parametrize("work", MODELS)
+@pytest.mark.parametrize("work", ["lm", "nmt", "cnn"])
 def test_models_with_carried_state_padding_and_statistics(comm, work, rule):
-    (model, data), options = MODELS[work], options_of(rule, work, "momentum")
+    (model, data, _), options = WORKS[work], options_of(rule, work, "momentum")
     expected, _ = plainly(comm, model(), data(), options)
     assert trained(Communicator.of(comm), model(), data(), options)[-1].tobytes() == expected.tobytes()
 
@@ -112,10 +110,6 @@ def test_bytes_are_the_formulas(comm, rule):
 
 def test_a_run_leaves_one_answer(comm, tmp_path):
     """Evaluated, hashed, saved; twice the same. Its metrics have a line for each step of each worker."""
-    from refimpl.training.evaluate import evaluate
-    from refimpl.training.run.checkpoint import load_checkpoint
-    from refimpl.training.run.directory import read_metrics
-
     ranks, options = Communicator.of(comm), options_of("gossip")
     directory = comm.bcast(tmp_path) / "run"
     result = train(Toy(), toy_data(), toy_data(4), options=options, comm=ranks, output=directory)
@@ -163,8 +157,6 @@ def test_only_partners_wait_for_each_other(comm, rule, waits):
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 def test_the_middle_of_a_run_and_its_replay_are_refused(comm, tmp_path):
-    from refimpl.training.consistency.served.record import RecordedRun
-
     ranks = Communicator.of(comm)
     for how, option in (({"evaluate_every": 2}, "--evaluate-every"), ({"checkpoint_every": 2}, "--checkpoint-every")):
         said = refusal(comm, lambda how=how: train(Toy(), toy_data(), options=options_of("gossip"), comm=ranks, **how))

@@ -10,6 +10,7 @@ from mpi4py import MPI
 from test_bytes_mpi import check
 from toys import WORKS, answer, make_options, make_trainer
 
+from refimpl.collectives import check_programs
 from refimpl.enclosure import enclosed_step, read_state, within
 from refimpl.training.run.checkpoint import steps_saved
 from refimpl.training.session import train
@@ -147,3 +148,22 @@ def test_a_checkpoint_goes_on_elsewhere(comm, one_rank, cupy, tmp_path, work, op
         assert all(abs(found.loss - loss.middle) <= loss.radius for found in (resumed, on_cpu))
         within(state, {key: point.middle for key, point in read_state(path / "cpu").arrays.items()})
     comm.Barrier()
+
+
+@pytest.mark.mpi(min_size=2)
+@pytest.mark.ranks(3)
+@pytest.mark.parametrize("each", [1, 2])
+@pytest.mark.parametrize("settings", ["allreduce", "ps", "overlapped", "hot rows", "ring"])
+@pytest.mark.thorough("overlapped-2", "ps-1", "ring-2")
+def test_the_groups_of_a_step_meet(comm, standin, settings, each):
+    """All ranks' groups of NCCL meet in their order, so nobody waits in a circle on a stream."""
+    from nccl_order import programs_of  # beside the stand-in
+
+    communicator = Communicator(comm, machines=in_blocks(comm.size, each))
+    trainer = make_trainer("toy", "adam", communicator, device="cuda", **SETTINGS.get(settings, {"allreduce": "ring"}))
+    assert trainer.comm.device_transport.name == "nccl"
+    standin.calls.clear()
+    trainer.train_step()
+    programs = programs_of(comm, standin.groups())
+    assert all(programs)
+    check_programs(programs, f"a step by {settings}")

@@ -7,10 +7,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from toys import WAYS, Lying, Script, Scripted, Toy, last, make_options, named, raising, refusal, toy_data, whole_state
+from toys import WAYS, Lying, Script, Scripted, Toy, last, make_options, named, raising, refusal, toy_data
 
 from refimpl.gradients import leaves_of
-from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
@@ -167,13 +166,3 @@ def test_carried_state_that_no_checkpoint_can_hold(comm, tmp_path):
     model = Lying(before=lambda given: given.batch.state.update(count=7))
     assert "batch.state must hold arrays" in refused(comm, model, output=comm.bcast(tmp_path) / "run")
     comm.Barrier()
-
-
-def test_after_a_refusal_the_ranks_can_go_on(comm):
-    """No message is left underway: the same communicator trains on, to the usual answer."""
-    spoilt(comm, "loss_and_gradients", raising(ValueError("once")))
-    trainer = Trainer.open(Toy(), toy_data(), OPTIONS, comm)
-    trainer.train_step()
-    assert np.isfinite(evaluate(trainer, toy_data())["loss"])
-    shares = comm.allgather({k: v.tobytes() for k, v in whole_state(trainer, "adam").items()})
-    assert all(share == shares[0] for share in shares)

@@ -12,7 +12,7 @@ from models import Variable
 from refimpl.gradients import leaves_of
 from refimpl.server import ReducedGradient, Shard
 from refimpl.training.evaluate import evaluate
-from refimpl.training.step.update import clip_scale, norm_of
+from refimpl.training.step.update import clip_scale
 from refimpl.training.options import Options
 from refimpl.training.step.scalars import Scalars
 from refimpl.training.trainer import Trainer
@@ -31,7 +31,7 @@ def norm(pieces):
     assert found.error is None
     if found.overflow:
         raise found.overflow
-    return norm_of(found.squares)
+    return math.sqrt(found.squares.value())
 
 
 def test_the_norm_is_the_root_of_the_exact_sum_of_rows():

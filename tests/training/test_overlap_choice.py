@@ -25,7 +25,6 @@ def test_what_is_asked_for_is_done(machines, hosts):
 def test_without_a_word_it_overlaps_where_few_ranks_share_a_core(hosts, on_gpu, on, words):
     choice = choose_overlap(None, True, in_blocks(4, 2), hosts, on_gpu)
     assert choice.way == ("thread" if on else "no") and words in choice.reason
-    assert choice.to_json() == {"way": choice.way, "reason": choice.reason}
 
 
 @pytest.mark.parametrize("hosts", [[(2, 8)], [(16, 1)]])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from models.recipe import Recipe, build
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan import make_plan
 from refimpl.training.planning.plan_ahead import plan_ahead
@@ -13,7 +14,7 @@ TINY = dict(data="synthetic:300", preset="tiny")
 
 def test_it_is_the_plan_of_the_training():
     found = plan_ahead("lm", NETWORK, architecture="hybrid", allreduce="hierarchical", **TINY)
-    model, _, _ = _built(TINY)
+    model, _, _ = build(Recipe("lm", microbatch_size=8, **TINY), 0)
     assert found.plan == make_plan(model.variables, "hybrid", 6, 8, allreduce="hierarchical", scheme="interleaved",
                                    machines=NETWORK.machines)
     assert {f.variable for f in found.forecasts} == {v.name for v in model.variables}
@@ -31,9 +32,3 @@ def test_what_recipe_or_options_refuse():
         plan_ahead("lm", NETWORK, wheels=4, **TINY)
     with pytest.raises(ValueError, match="no architecture 'ring'"):
         plan_ahead("lm", NETWORK, architecture="ring", **TINY)
-
-
-def _built(recipe):
-    from models.recipe import Recipe, build
-
-    return build(Recipe("lm", microbatch_size=8, **recipe), 0)

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
-from toys import BY_ROWS, RATES, Recording, Script, Scripted, Toy, make_options, toy_data, whole_state
+from toys import BY_ROWS, RATES, Recording, Script, Scripted, Toy, make_options, make_trainer, toy_data, whole_state
 
+from kernels.update import OPTIMIZERS
+from refimpl.strategies import ReduceScatter
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
@@ -72,3 +74,23 @@ def test_opposite_gradients_still_touch(comm, settings):
 def test_a_step_that_touches_nothing_changes_no_row(comm, settings):
     before, _, after = states_of(comm, [[{1: [1, 1]}, {}], [{}, None], [{}, {}]], "adam", settings, weight_decay=0.1)
     assert all(changed_rows(before[key], after[key]) == set() for key in after if key[0] == "rows")
+
+
+def state_bytes(trainer):
+    """Return the bytes of the optimizer's state of dense variables that this rank holds."""
+    return sum(array.nbytes for exchange in trainer.parameters.exchanges for shard in exchange.shards.values()
+               if not shard.variable.sparse for array in shard.state.values())
+
+
+def test_a_rank_holds_an_nth_of_the_state(comm):
+    """Of its rows alone (tests/plan/test_cost.py: an N-th, within one), none of statistics; replicated, all of it."""
+    for work, optimizer in (("toy", "adam"), ("cnn", "momentum")):
+        slots = len(OPTIMIZERS[optimizer].state)
+        trainer, whole = (make_trainer(work, optimizer, comm, architecture="hybrid", **how)
+                          for how in (dict(shard_optimizer=True, overlap=False), {}))  # all in one bucket
+        dense = [v for v in trainer.model.variables if not v.sparse]
+        full = slots * sum(v.nbytes for v in dense if not v.statistic)
+        mine = [piece for piece in ReduceScatter.pieces([(v, ReduceScatter()) for v in dense], comm.size)
+                if piece.owner == comm.rank and not piece.variable.statistic]
+        assert state_bytes(whole) == full and comm.allreduce(state_bytes(trainer)) == full
+        assert state_bytes(trainer) == slots * 4 * sum(piece.size for piece in mine)

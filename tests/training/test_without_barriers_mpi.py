@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import Lying, Recording, Toy, last, lm_data, make_options, raising, refusal, toy_data
+from toys import WORKS, Lying, Recording, Toy, last, make_options, raising, refusal, toy_data
 
-from models.lm import PRESETS, LanguageModel
 from refimpl.plain.without_barriers.owner import sha256
 from refimpl.plain.without_barriers.replay import replay as replay_plainly
 from refimpl.plain.without_barriers.scripted_clock import cluster
@@ -104,13 +103,13 @@ def test_its_record_gives_the_same_bits_plainly_and_fast(comm, case):
 
 def test_a_language_model_with_owners_of_the_architecture(comm):
     """Partitions and dense variables where the plan of ``ps`` puts them, several on an owner; carried state, padding."""
-    ranks = Communicator.of(comm)
+    ranks, (model, data, _) = Communicator.of(comm), WORKS["lm"]
     options = make_options("lm", "adagrad", clip_norm=None, steps=STEPS, device="cpu", architecture="ps", partitions=7,
                            consistency="asynchronous", correction="dc-asgd")
-    trainer = Trainer.open(LanguageModel(**PRESETS["tiny"]), lm_data(), options, ranks)
+    trainer = Trainer.open(model(), data(), options, ranks)
     _, left = run(trainer)
     assert trainer.plan.consistency == "asynchronous" and not trainer.plan.local_aggregation
-    again = replayed(LanguageModel(**PRESETS["tiny"]), lm_data(), options, trainer.plan, left)
+    again = replayed(model(), data(), options, trainer.plan, left)
     assert again == hashes(trainer.parameters, ("accumulator",))
 
 

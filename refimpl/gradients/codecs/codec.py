@@ -17,7 +17,7 @@ class Codec:
     name: in plans.  form: its text with a parameter, if it has one.
     dtype: of a message; None: the gradient's own.
     by_tree: whether gradients must be added in the order of the microbatch tree; if not, a ring may add them.
-    scaled: whether it needs a scale on which all ranks agree (``gradients.scaled``, ``Integers``).
+    scaled: whether it needs a scale on which all ranks agree (``ScaledTree``, ``Integers``).
     feedback: whether the residual, what it does not send, is added to the next gradient.
     kept: the number of arrays like the variable that it keeps for each microbatch, if it has feedback.
     strategy: the name of the only strategy that can send its messages of dense variables; "": all can.

@@ -53,24 +53,17 @@ class GatheredElementsExchange(EncodedReplicas, GatheredRowsExchange, of=Gathere
     It needs arrays on the host: see ``plan.codecs.check_codecs``.
     """
 
-    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+    index = PLACE
+
+    def __init__(self, placed, plan, comm, seed, xp, shared):
         super().__init__(placed, plan, comm, seed)
         leaves = [leaves_of(r, comm.size, plan.microbatches) for r in range(comm.size)]
         self.gradients = ElementTree(self.variables, self.codec, leaves[comm.rank], lambda: self.step,
                                      plan.microbatches)
-        self.codec, self.nodes = self.gradients.codec, list(map(cover, leaves))
-
-    def pull(self, needs, phase="pull"):
-        return {}
-
-    def _leaving(self, gradient):
-        return RowGradient(gradient.ids.astype(PLACE), gradient.rows)
-
-    def _arrived(self, gradient):
-        return RowGradient(gradient.ids.astype(np.int64, copy=False), gradient.rows)
+        self.nodes = list(map(cover, leaves))
 
     def _room(self, name, rows):
-        return RowGradient(np.empty(rows, PLACE), np.empty((rows, 1), np.float32))
+        return RowGradient(np.empty(rows, self.index), np.empty((rows, 1), np.float32))
 
     def _reduced(self, shard, total):
         whole = np.zeros(shard.values.size, np.float32)

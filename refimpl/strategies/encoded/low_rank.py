@@ -49,7 +49,7 @@ class LowRankExchange(EncodedReplicas, of=LowRank):
 
     phase = "allreduce"
 
-    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+    def __init__(self, placed, plan, comm, seed, xp, shared):
         super().__init__(placed, plan, comm, seed, shared=shared)
         self.schedule, self.layouts = plan.schedule(), LowRank.thin(self.variables, self.codec)
         self.gradients = WaitingTree(self.variables, leaves_of(comm.rank, comm.size, plan.microbatches))

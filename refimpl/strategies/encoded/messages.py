@@ -48,7 +48,7 @@ class GatheredMessagesExchange(EncodedReplicas, of=GatheredMessages):
 
     phase = "allgather"
 
-    def __init__(self, placed, plan, comm, seed, xp=np, shared=True):
+    def __init__(self, placed, plan, comm, seed, xp, shared):
         super().__init__(placed, plan, comm, seed)
         self.leaves = [leaves_of(r, comm.size, plan.microbatches) for r in range(comm.size)]
         self.gradients = MessageTree(self.variables, self.codec, self.leaves[comm.rank],

@@ -3,6 +3,7 @@
 pull ─▶ forward, backward, microbatch by microbatch ─▶ sums over all ranks ─▶ clip by the global norm ─▶ update
 """
 
+import math
 from functools import partial
 from typing import Any, Callable, NamedTuple
 
@@ -20,7 +21,7 @@ from refimpl.training.step.reported import Reported
 from refimpl.training.step.scalars import check_losses
 from refimpl.training.step.sequential import SequentialStep
 from refimpl.training.step.streams import open_streams
-from refimpl.training.step.update import clip_scale, norm_of, update_shards
+from refimpl.training.step.update import clip_scale, update_shards
 
 
 class Reading(NamedTuple):
@@ -57,7 +58,7 @@ class Synchronous:
     after_computing: Callable[[int, list, list], None] | None = None
     formed: Any = None
 
-    def __init__(self, model: CheckedModel, options, parameters, device, timeline, overlap: str, names=()):
+    def __init__(self, model: CheckedModel, options, parameters, device, timeline, overlap: str, names):
         self.model, self.options, self.parameters, self.device = model, options, parameters, device
         self.loss_scale = model.loss_scale if options.precision else None
         self.comm, self.timeline, self.targets, self.mesh = parameters.comm, timeline, Targets(parameters.comm), None
@@ -175,7 +176,7 @@ class Synchronous:
         if all_say.errors or all_say.overflows and not skips:
             self.comm.agree(error if all_say.errors else found.overflow)
         self.targets.check(number, all_say)
-        return ExactSum(loss).value(), None if skips else norm_of(ExactSum(squares)) * self.unscale
+        return ExactSum(loss).value(), None if skips else math.sqrt(ExactSum(squares).value()) * self.unscale
 
     @property
     def unscale(self) -> float:

@@ -40,7 +40,7 @@ class Planning:
     network_file: where the calibrated network is stored for a resumed run, or None.
     """
 
-    def __init__(self, model, data, options, comm, network_file=None):
+    def __init__(self, model, data, options, comm, network_file):
         self.model, self.variables, self.data, self.options, self.comm = model, model.variables, data, options, comm
         self.network_file, self.measured, self.reasons = network_file, None, []
 

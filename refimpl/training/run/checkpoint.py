@@ -18,10 +18,8 @@ from refimpl.plan.codecs import codecs_of, encoded
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.training.agreement import agree_on
 from refimpl.training.options import MATHEMATICS, Options
-from refimpl.training.run.files import appears_whole
-from refimpl.training.run.manifest import (
-    FLIGHT, FORMAT, Manifest, kind_of, path_of, read_manifest, signed, steps_saved, write_manifest,
-)
+from refimpl.training.run.files import appears_whole, write_json
+from refimpl.training.run.manifest import FLIGHT, FORMAT, Manifest, kind_of, path_of, read_manifest, signed, steps_saved
 from refimpl.training.run.tensor_file import header_of, in_file_order, write_pieces
 from refimpl.training.run.whole import (
     bytes_of_array, gather_carried, gather_named, key_of_array, kinds_of, raw,
@@ -74,8 +72,8 @@ def _write(trainer, directory, describe, kinds, pieces, search):
     with appears_whole(path) as temporary:
         digest, size = write_pieces(temporary, chain([header_of(kinds)], pieces))
     holds = {key: kind_of(dtype, shape) for key, (dtype, shape) in kinds.items()}
-    write_manifest(path_of(directory, trainer.step, "json"),
-                   _manifest(trainer, describe, digest, size, holds, search))
+    write_json(path_of(directory, trainer.step, "json"),
+               signed(_manifest(trainer, describe, digest, size, holds, search)))
 
 
 def _manifest(trainer, describe, digest="0" * 64, size=0, holds=(), search=None) -> Manifest:

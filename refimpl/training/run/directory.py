@@ -21,7 +21,7 @@ class RunDirectory:
     kept: function of a metrics line, in a resumed run: whether its step precedes the checkpoint.
     """
 
-    def __init__(self, path, config: dict, plan: dict, kept: Callable[[dict], bool] | None = None):
+    def __init__(self, path, config: dict, plan: dict, kept: Callable[[dict], bool] | None):
         self.path = Path(path)
         self._open(kept is not None)
         write_json(self.path / "config.json", config)

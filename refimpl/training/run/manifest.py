@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 
 from refimpl.json_file import check_plain, parse_json, read_json, shaped
 from refimpl.training.options import Options
-from refimpl.training.run.files import file_sha256, write_json
+from refimpl.training.run.files import file_sha256
 from refimpl.training.run.tensor_file import DTYPES
 from refimpl.training.run.whole import key_of_array
 
@@ -98,11 +98,6 @@ def signed(manifest: Manifest) -> dict:
         raise ValueError(f"a checkpoint of this training could not be read again: {problem}; what options, data and "
                          "description say must be plain values") from problem
     return fields
-
-
-def write_manifest(path: Path, manifest: Manifest):
-    """Write a manifest with its digest, completely or not at all. Local. Raises OSError; ValueError as ``signed``."""
-    write_json(path, signed(manifest))
 
 
 def read_manifest(directory: Path) -> Manifest:

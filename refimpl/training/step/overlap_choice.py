@@ -1,7 +1,7 @@
 """Do exchanges overlap with computation? As the user says, or if it is likely to pay."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from refimpl.transport import Communicator
 from refimpl.transport.job.host import core_numbers, ranks_on_host
@@ -25,10 +25,6 @@ class OverlapChoice:
 
     way: str
     reason: str = ""
-
-    def to_json(self) -> dict:
-        """Return the choice as plain data for config.json."""
-        return asdict(self)
 
 
 def choose_overlap(wanted: bool | None, threads: bool, machines: Machines, hosts, on_gpu=False) -> OverlapChoice:
@@ -73,7 +69,7 @@ def hosts_of(told, machines: Machines) -> list[tuple[int, int]]:
     return [(max(told[r][0] for r in ranks), len({core for r in ranks for core in told[r][1]})) for ranks in machines]
 
 
-def overlap_of(wanted: bool | None, comm: Communicator, on_gpu: bool = False) -> OverlapChoice:
+def overlap_of(wanted: bool | None, comm: Communicator, on_gpu: bool) -> OverlapChoice:
     """Return the choice; it is the same on every rank if all want the same. Collective."""
     mine = json.dumps([ranks_on_host(len(comm.machine)), core_numbers()])
     hosts = hosts_of([json.loads(text) for text in comm.share_text(mine)], comm.machines)

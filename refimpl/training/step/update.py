@@ -1,10 +1,7 @@
 """Equals plain/updating/clipping.py: clipping by the global norm, and the optimizer's update of what a rank keeps."""
 
-import math
-
 from kernels.update import LAYERWISE, move_each, update_dense_each, update_rows
 from kernels.update.rates import rate_of
-from refimpl.gradients import ExactSum
 from refimpl.server import ReducedGradient
 from refimpl.training.step.layerwise import Step, elementwise
 
@@ -12,11 +9,6 @@ from refimpl.training.step.layerwise import Step, elementwise
 def clip_scale(norm: float, largest: float | None) -> float:
     """Return min(1, largest / norm), the factor of all gradients. Local."""
     return 1.0 if largest is None or norm <= largest else largest / norm
-
-
-def norm_of(sum_of_squares: ExactSum) -> float:
-    """Return sqrt(Σ g²): the exact sum is rounded once, and its root once more. Local."""
-    return math.sqrt(sum_of_squares.value())
 
 
 def update_shards(options, number: int, reduced: list[ReducedGradient], scale: float = 1.0,

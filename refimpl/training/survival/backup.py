@@ -74,7 +74,7 @@ class Backups:
     copies: rank -> its parts.  states: the states of its own and of these ranks' microbatches, of ``pack``.
     """
 
-    def __init__(self, comm: Communicator, kept: list[Holding], variables=(), redo: Callable = lambda *_: None):
+    def __init__(self, comm: Communicator, kept: list[Holding], variables, redo: Callable):
         self.comm, self.partner, self.redo = comm, partner_of(comm.rank, comm.machines), redo
         self.kept, self.parts = kept, [Part.of(each) for each in kept]
         self.variables = {v.name: v for v in variables}

@@ -1,18 +1,25 @@
-"""A training without a server: each rank trains a replica, and exchanges it with other ranks."""
+"""A training without a server: each rank trains a replica, and exchanges it with other ranks.
+
+The steps of a replica equal plain/without_barriers/own_replica.py.
+"""
 
 import time
 from dataclasses import replace
 
 import numpy as np
 
+from kernels import take_rows
+from kernels.arrays import read_only
 from refimpl.collectives.prove import prove
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.collectives.schedule import Schedule
-from refimpl.gradients import Layout
+from refimpl.gradients import Arena, Layout
 from refimpl.plan.plan import Plan
+from refimpl.server import ReducedGradient, Shard
 from refimpl.training.consistency.replicas.meetings import meeting
-from refimpl.training.consistency.replicas.replica import ReplicaWorker
+from refimpl.training.consistency.served.worker import AsyncWorker
 from refimpl.training.device import memory_for
+from refimpl.training.step.update import update_shards
 
 
 def schedule_of(plan: Plan) -> Schedule:
@@ -53,6 +60,37 @@ class Others:
         elements = self.layout.overlaps(0, self.layout.size)
         self.comm.exchange([(other, x, elements)], [(other, self.theirs, elements)], "gossip", "dense", packed=False)
         return self.theirs
+
+
+class ReplicaWorker(AsyncWorker):
+    """A rank's replica with its optimizer state, and the worker that computes its gradients. Local.
+
+    parameters: the ``Parameters``, all replicated. They have the first values, and the optimizer's state.
+    x: all values.  times: V / v_i, the factor that makes this rank's gradient a mean over its own examples.
+    """
+
+    def __init__(self, model, data, options, parameters):
+        comm = parameters.comm
+        super().__init__(model, data, options, parameters.plan, comm.rank)
+        kept = {name: shard for exchange in parameters.exchanges for name, shard in exchange.shards.items()}
+        self.x = Arena(Layout.of(model.variables)).fill({name: shard.values for name, shard in kept.items()})
+        self.shards = {v.name: Shard(v, self.x[v.name], kept[v.name].state) for v in model.variables}
+        self.times = data.microbatches / len(self.microbatches)
+
+    def update(self):
+        """Update the replica with the gradients of the current step."""
+        reduced = []
+        for name, shard in self.shards.items():
+            gradient = self.gradients[name]
+            ids, values = (gradient.ids, gradient.rows) if shard.variable.sparse else (None, gradient)
+            if self.times != 1:
+                values = values * values.dtype.type(self.times)
+            reduced.append(ReducedGradient(shard, ids, values, True))
+        update_shards(self.options, self.clock, reduced)
+
+    def _values(self):
+        return ({v.name: read_only(self.x[v.name]) for v in self.model.variables if not v.sparse},
+                {v.name: take_rows(self.x[v.name], self.wanted[v.name].ids) for v in self.sparse})
 
 
 def train_replicas(trainer, note):
