@@ -1,7 +1,7 @@
 """refimpl: an executable reference for hybrid, sparsity-aware data-parallel training (Parallax, EuroSys '19).
 
-Public names are handed on from the rooms that define them, each loaded when it is first asked for, so that
-``refimpl.conformance`` works where ``models`` or ``mpi4py`` are something else or missing.
+Docstrings call a function *collective* if all ranks must call it, and *local* if a rank may call it alone.
+Each name is loaded when it is first used, so that ``refimpl.conformance`` also works without ``models`` and ``mpi4py``.
 """
 
 from refimpl.handed_on import handed_on

@@ -9,7 +9,8 @@
     optax_options(optimizer, steps, model)        the options of an optimizer of optax
     Trainer(model, optimizer)                     a loop of your own, with any optimizer of optax
 
-``docs/jax.md`` lists what is refused, and why. Nothing else in this project imports this room.
+``docs/jax.md`` lists what is refused, and why. Docstrings call a function *collective* if all ranks must call it, and
+*local* if a rank may call it alone.
 """
 
 import importlib

@@ -17,8 +17,8 @@ class Microbatch(NamedTuple):
     """The arguments of a loss: a microbatch's inputs, targets and weights (or None), JAX arrays or trees of them.
 
     state: name -> array, carried from step to step within an epoch; a loss that returns (sum, state) replaces it.
-    key: a ``jax.random`` key of (seed, step, microbatch); None: nothing is dropped or drawn, as in evaluation.
-    metrics: the loss may put numbers here, sums over the examples: those that the model's ``metrics`` names.
+    key: a ``jax.random`` key of (seed, step, microbatch), for example for dropout; None in an evaluation.
+    metrics: the loss may put sums over the examples here, one for each name in the model's ``metrics``.
     """
 
     inputs: Any

@@ -13,13 +13,13 @@ from refimpl.jax.parameters import Parts, named, tables_of
 
 
 class EquinoxModel(JaxModel):
-    """An equinox module, its state and its loss as a ``models.Model``. Local.
+    """An equinox module, its state and its loss, as a model for ``train`` or ``Trainer``. Local.
 
     loss: loss(module, batch) -> the sum of the losses of a ``Microbatch``'s examples; with a state
     loss(module, state, batch) -> (sum, the new state).
-    state: of ``eqx.nn.make_with_state``, None: none.
-    trained: what ``eqx.partition`` takes as filter_spec; other arrays are constants.
-    dense: names of embedding tables that are to be dense variables.
+    state: the state that ``eqx.nn.make_with_state`` returns; None: the module has none.
+    trained: a filter_spec as for ``eqx.partition``, which selects what is trained; other arrays are constants.
+    dense: names of embedding tables of which each rank shall have all rows.
     rows, initial, evaluate: see ``JaxModel``; evaluate has the arguments of the loss. Look-ups are recorded unless
     ``rows`` declares them. In evaluation the module is in ``eqx.nn.inference_mode``.
     Raises ValueError, which names what cannot be trained here, and the remedy (docs/jax.md).

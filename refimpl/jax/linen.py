@@ -14,13 +14,13 @@ from refimpl.jax.rows import PulledRows
 
 
 class LinenModel(JaxModel):
-    """A loss and the variables of a ``flax.linen`` module as a ``models.Model``. Local.
+    """A loss and the variables of a ``flax.linen`` module, as a model for ``train`` or ``Trainer``. Local.
 
     loss: loss(variables, batch) -> the sum of the losses, or (sum, updates), updates as ``module.apply`` returns them
     for ``mutable``.
     variables: what ``module.init`` returns.
-    dense: names of embedding tables that are to be dense variables.
-    moving: collections that the loss changes.
+    dense: names of embedding tables of which each rank shall have all rows.
+    moving: names of collections that the loss changes; see docs/jax.md.
     rows, initial, evaluate: see ``JaxModel``; evaluate may return (counts, updates). The look-ups of ``nn.Embed`` are
     recorded unless ``rows`` declares them.
     Raises ValueError, which names what cannot be trained here, and the remedy (docs/jax.md).

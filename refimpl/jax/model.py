@@ -28,16 +28,16 @@ from refimpl.training.run.checkpoint import read_parameters
 
 
 class JaxModel:
-    """A loss written in JAX for one device, as a ``models.Model``. Local.
+    """A loss in JAX, as a model for ``train`` or ``Trainer``. Local.
 
     loss: loss(params, batch) -> 0-d array, the *sum* of the losses of a ``Microbatch``'s examples; or (sum, state).
     parameters: tree of arrays; leaves without values (jax.ShapeDtypeStruct) need ``initial``.
-    rows: name of a table -> function(batch) -> the rows that the loss looks up, in any order. The loss gets a
-    ``PulledRows`` for this table. The function gets the batch of the loss, with NumPy arrays.
+    rows: name of a table -> function of the batch that returns the row numbers which the loss looks up. The function
+    gets NumPy arrays. The loss can use the table only by ``params[name][ids]`` (``PulledRows``).
     initial: name -> ``Uniform``, ``Constant``, ...: initial values. By default they are the values of the tree.
     evaluate: evaluate(params, batch) -> {"loss": sum, "count": n[, "correct": k]}, or (that, state); None: the loss.
-    In evaluation tables are whole, and there is no key.
-    metrics: an attribute to set, names of what the loss puts into ``batch.metrics``.
+    In an evaluation tables are whole, and ``batch.key`` is None.
+    metrics: an attribute that you may set: names of the numbers that the loss puts into ``batch.metrics``.
     Raises ValueError, which names what cannot be trained here, and the remedy (docs/jax.md).
     """
 
@@ -109,7 +109,7 @@ class JaxModel:
         return float(loss), gradients
 
     def evaluate(self, dense, tables, batch):
-        """Return sums over the batch: {"loss": sum, "count": n[, "correct": k]}. Local. Nothing is dropped or drawn.
+        """Return sums over the batch: {"loss": sum, "count": n[, "correct": k]}, without a random key. Local.
 
         Without ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
         """

@@ -16,11 +16,11 @@ from refimpl.jax.rows import PulledRows
 
 
 class NnxModel(JaxModel):
-    """A ``flax.nnx`` module and its loss as a ``models.Model``. Local.
+    """A ``flax.nnx`` module and its loss, as a model for ``train`` or ``Trainer``. Local.
 
     module: in the mode in which it is trained; an evaluation calls ``eval()`` of a copy.
     loss: loss(module, batch) -> the sum of the losses of a ``Microbatch``'s examples.
-    dense: names of embedding tables that are to be dense variables.
+    dense: names of embedding tables of which each rank shall have all rows.
     moving: types of ``nnx.Variable`` that the forward pass changes, beside ``nnx.BatchStat``.
     rows, initial, evaluate: see ``JaxModel``; look-ups are recorded unless ``rows`` declares them.
     After a training the module has the learned values. Raises ValueError, which names what cannot be trained here, and

@@ -26,13 +26,13 @@ ALONE = [Variable("parameter", (5,))]
 
 
 def optax_options(optimizer, steps: int, model=None, *, by_row=False, **more) -> Options:
-    """Return the options of a training with an ``optax.GradientTransformation``. Local.
+    """Return ``Options`` with which ``train`` updates as an ``optax.GradientTransformation`` does. Local.
 
-    model: the one to be trained. Its variables get learning rates and weight decays of their own if the transformation
-    has a mask or labels. With tables, a transformation that updates rows without gradient is refused.
-    by_row: True lets it update only the rows that have a gradient, with one clock for all rows.
-    more: other options.
-    Raises ValueError, with a remedy, if parts of the transformation are unknown here or come in another order.
+    model: the model to be trained. If the transformation has a mask or labels, its variables get learning rates and
+    weight decays of their own. A transformation that changes rows of a table without a gradient is refused.
+    by_row: True: do not refuse it, and change only the rows that have a gradient. All rows count the same steps.
+    more: other fields of ``Options``.
+    Raises ValueError, with a remedy, for a transformation that has no such options.
     """
     variables, tree = ALONE, itemgetter("parameter")
     if model is not None:

@@ -24,13 +24,17 @@ from refimpl.training.own_loop import GlobalBatch, OwnLoop, options_of
 
 
 class JaxTrainer(OwnLoop):
-    """A training with the user's own loop: see ``OwnLoop``. The constructor is local.
+    """A training with your own loop. All ranks make the same calls in the same order; the constructor is local.
 
     model: a ``JaxModel``, ``LinenModel``, ``NnxModel`` or ``EquinoxModel``.
-    optimizer: any ``optax.GradientTransformation``, for the dense parameters; None: that of ``options``.
-    rows: one for the tables that ``optax_options`` accepts. It updates only rows that have a gradient, with one clock.
+    optimizer: any ``optax.GradientTransformation``, for the dense parameters. None: that of ``options``; then the bits
+    are those of ``train``.
+    rows: a transformation for the tables, which ``optax_options`` must accept. It updates only rows that have a
+    gradient, and counts the same steps for all rows.
+    comm: the communicator of mpi4py with the ranks that train; None: all ranks.
     options: with ``clip_norm``, all gradients are clipped by their common norm, also those for optax.
-    params, opt_state: the dense parameters, as a tree for optax, and its state, after the last step.
+    params, opt_state: attributes with the dense parameters, as a tree for optax, and the optimizer's state.
+    metrics: an attribute with the numbers of the last step, as ``train`` writes them into metrics.jsonl.
     """
 
     first = "value_and_grad(batch)"
@@ -58,8 +62,8 @@ class JaxTrainer(OwnLoop):
     def value_and_grad(self, batch: GlobalBatch) -> tuple:
         """Return (the mean loss over the global batch, its gradient), the same on every rank. Collective.
 
-        loss: a float.  gradient: of the dense parameters, in their tree; None for a table, whose rows wait for
-        ``step``.
+        loss: a float.  gradient: a tree with the gradient of each dense parameter, and None for each table; ``step``
+        uses the gradients of tables without showing them.
         """
         with self._at_work():
             self._compute(batch)
@@ -69,10 +73,10 @@ class JaxTrainer(OwnLoop):
         return self.metrics["loss"], self.found
 
     def step(self, gradient, **more):
-        """Let the optimizer update what this rank keeps. Collective.
+        """Let the optimizer update all parameters. Collective.
 
         gradient: what ``value_and_grad`` returned, or a tree of this form, the same on every rank.
-        more: further arguments of the transformation, such as value=loss.
+        more: further arguments of the transformation's ``update``, such as value=loss.
         """
         with self._at_work():
             if not self.ready:

@@ -6,7 +6,8 @@
     module                                        now has the learned parameters, on every rank
     model.load("runs/mine")                       loads them into the module of another process
 
-``docs/torch.md`` lists what is refused, and why. Only ``bench torch`` imports this room.
+``Trainer`` is for a loop of your own. ``docs/torch.md`` lists what is refused, and why. Docstrings call a function
+*collective* if all ranks must call it, and *local* if a rank may call it alone.
 """
 
 from models.frameworks.installed import require_installed

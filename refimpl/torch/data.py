@@ -22,15 +22,19 @@ SAMPLED = 16
 
 
 class TorchData(Examples):
-    """A map-style dataset, shuffled anew in every epoch, V·b items in each step; a ``Data``, as ``Examples``. Local.
+    """Data for a training: a map-style dataset, shuffled anew in every epoch. Local.
 
-    source: a dataset, or its ``DataLoader``. A loader's collate_fn, sampler, shuffling and drop_last are used, and its
-    batch_size must be that of the global batch, V·b. A sampler draws each epoch from random numbers of (seed, epoch).
-    split: collated items -> (inputs, targets[, weights]); None: they are already this pair, or inputs without targets.
-    counts: (n,), the number of targets of each item that count. The loss is divided by their sum over the global batch,
-    such as the number of its words. None: one for each item.  ignore_index: targets with this number get weight 0.
-    Global random numbers (``torch``, ``np.random``, ``random``) are seeded by (seed, step, microbatch) for random
-    transformations.
+    source: the dataset, or its ``DataLoader``, whose collate_fn, sampler, shuffling and drop_last are used. A loader's
+    batch_size is the number of items in a step of all ranks together: microbatches * size.
+    size: the number of items in a microbatch; None: the loader's batch_size / microbatches.
+    collate: makes a batch of a list of items; None: the loader's collate_fn, or that of PyTorch.
+    split: function of a collated batch that returns (inputs, targets) or (inputs, targets, weights); None: the batch is
+    already such a pair, or inputs without targets.
+    counts: (n,) integers, for how much each item counts, for example its number of words. The loss of a step is divided
+    by the sum of the counts of all its items. None: each item counts for 1.
+    ignore_index: targets with this number get the weight 0.
+    Random transformations and samplers may use the global random numbers of ``torch``, ``np.random`` and ``random``,
+    which are seeded for each microbatch and each epoch.
     Raises ValueError for a loader whose sampler has a state of its own, or a dataset without length.
     """
 
@@ -99,7 +103,7 @@ class TorchData(Examples):
                               *([] if self.sampler is None else [self.order(0)]))
 
     def examples(self, step: int) -> int:
-        """Return how many items the global batch has, or, with ``counts``, targets."""
+        """Return the number of items in the global batch, or the sum of their ``counts``."""
         if self.counts is None:
             return super().examples(step)
         require_step(self, step)
@@ -127,11 +131,11 @@ class TorchData(Examples):
 
 
 class TorchStream:
-    """An iterable dataset: each step takes the next V·b items; a ``Data``. Local.
+    """Data for a training: an iterable dataset, of which each step takes the next microbatches * size items. Local.
 
-    Every rank reads the whole stream and keeps its own microbatches; a resumed run skips items that were used. So each
-    iteration of the stream must give the same items. Global random numbers are seeded by the step in an epoch. After
-    steps_per_epoch steps the stream is restarted.
+    Every rank reads all items and keeps those of its own microbatches. A resumed run skips the items that were used. So
+    each iteration over the dataset must give the same items. Global random numbers are seeded by the step in an epoch.
+    After steps_per_epoch steps the iteration begins again.
     collate, split: as in ``TorchData``.
     Raises ValueError in the step in which the stream ends too early.
     """
@@ -151,12 +155,12 @@ class TorchStream:
         return fingerprint_of("torch stream", *_parts(first), self.microbatches, self.size, self.steps_per_epoch)
 
     def starts_epoch(self, step: int) -> bool:
-        """Return True if the stream is restarted at ``step``."""
+        """Return whether the iteration begins again at ``step``."""
         require_step(self, step)
         return step % self.steps_per_epoch == 0
 
     def examples(self, step: int) -> int:
-        """Return V·b."""
+        """Return the number of items in the global batch."""
         require_step(self, step)
         return self.microbatches * self.size
 

@@ -33,22 +33,24 @@ MOST_ROWS = 1 << 22
 
 
 class TorchModel:
-    """A ``torch.nn.Module`` as a ``models.Model``. Local.
+    """A ``torch.nn.Module`` and its loss, as a model for ``train`` or ``Trainer``. Local.
 
-    The module's own parameters have the values of the step, so all references to them, in the module or outside, see
-    these values. In hooks ``.grad`` is a microbatch's gradient. During a step only ``nn.Embedding`` and
-    ``nn.EmbeddingBag`` can look up rows of a table; every other use is refused.
+    A *table* is the weight of an ``nn.Embedding`` or ``nn.EmbeddingBag`` layer that nothing else uses. During a step a
+    rank has only some of its rows, and only these layers can look them up; every other use is refused. The module's
+    other parameters have the values of the step. In a hook ``.grad`` is the gradient of one microbatch.
 
     loss: loss(module, batch) -> 0-d tensor, the *sum* of the losses of a ``Microbatch``'s examples.
-    rows: rows(batch) -> {table: ids} of a ``models.Batch``, in any order; None: look-ups are recorded.
-    dense: names of tables that are to be dense variables.
-    buffers: names of those that the forward pass changes: they become the mean of the microbatches', by examples.
-    groups: parameter groups as PyTorch's optimizers take them, see ``settings_of``.  metrics: see ``Microbatch``.
+    rows: rows(batch) -> {name of a table: row numbers that the loss looks up}; None: look-ups are recorded.
+    dense: names of tables of which each rank shall have all rows.
+    buffers: names of buffers that the forward pass changes. After a step each becomes the mean of its values from all
+    microbatches, weighted by their numbers of examples.
+    groups: parameter groups as PyTorch's optimizers take them, with ``lr`` and ``weight_decay``.
+    metrics: names of the numbers that the loss puts into ``batch.metrics``.
     initial: name -> ``Uniform``, ``Constant``, ``Normal``, ...: initial values. By default they are the module's
     values. A table on the meta device, which may be larger than a rank's memory, starts like its layer: ``Normal``.
-    unused: "zero": a parameter without gradient has gradient 0; else it is refused.
+    unused: "zero": a parameter that the loss does not use has the gradient 0; "refuse": it is an error.
     evaluate: evaluate(module, batch) -> {"loss": sum, "count": n[, "correct": k]}; None: the loss, in evaluation mode.
-    The mode of each part (train, eval) is the one that it had when the model was made.
+    Each part trains in the mode (train, eval) that it had when the model was made.
     Raises ValueError, which names the part of a module that cannot be trained here, and the remedy (docs/torch.md).
     """
 
@@ -116,7 +118,7 @@ class TorchModel:
         return float(loss.detach()) if xp.__name__ == "numpy" else to_array(loss, xp), gradients
 
     def evaluate(self, dense, tables, batch):
-        """Return sums over the batch: {"loss": sum, "count": n[, "correct": k]}. Local. Nothing is dropped.
+        """Return sums over the batch: {"loss": sum, "count": n[, "correct": k]}. There is no dropout. Local.
 
         Without ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
         """

@@ -22,7 +22,7 @@ class Microbatch(NamedTuple):
     """The arguments of a loss: a microbatch's inputs, targets and weights (or None), tensors or trees of them.
 
     state: name -> tensor, carried from step to step within an epoch; the loss may read and replace entries.
-    metrics: the loss may put numbers here, sums over the examples: those that ``TorchModel(..., metrics=[...])`` names.
+    metrics: the loss may put sums over the examples here, one for each name in ``TorchModel(..., metrics=[...])``.
     """
 
     inputs: Any

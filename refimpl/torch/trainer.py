@@ -27,11 +27,13 @@ from refimpl.training.run.whole import hand_back
 
 
 class TorchTrainer(OwnLoop):
-    """A training with the user's own loop: see ``OwnLoop``. The constructor is local.
+    """A training with your own loop. All ranks make the same calls in the same order; the constructor is local.
 
-    module, loss, model: as of ``TorchModel``, or a ``TorchModel``.
-    optimizer: one of ``torch.optim``, or several; None: that of ``options``, with the bits of ``train``.
-    microbatches: the number of pieces of a batch, at least as many as ranks.  comm: None: all ranks.
+    module, loss, model: a module and the arguments of ``TorchModel``, or a ``TorchModel``.
+    optimizer: a ``torch.optim.Optimizer``, or several. None: that of ``options``; then the bits are those of ``train``.
+    microbatches: into how many pieces a batch is cut, at least as many as ranks.
+    comm: the communicator of mpi4py with the ranks that train; None: all ranks.
+    metrics: an attribute with the numbers of the last step, as ``train`` writes them into metrics.jsonl.
     """
 
     def __init__(self, module, loss=None, *, optimizer=None, microbatches=8, comm=None, options=None, **model):
@@ -56,7 +58,7 @@ class TorchTrainer(OwnLoop):
         return self.found
 
     def backward(self, loss: torch.Tensor):
-        """Put the sums over all ranks into ``.grad`` of the dense parameters; those of rows stay here. Local."""
+        """Put the gradient, summed over all ranks, into ``.grad`` of dense parameters; tables get none. Local."""
         with self._at_work():
             if loss is not self.found:
                 raise ValueError("backward takes what trainer.loss(batch) has just returned, as it is: put a factor or "
@@ -66,7 +68,7 @@ class TorchTrainer(OwnLoop):
             self.ready = True
 
     def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
-        """Scale gradients as ``torch.nn.utils.clip_grad_norm_`` does; return the norm of all, tables too. Local."""
+        """Scale gradients as ``torch.nn.utils.clip_grad_norm_`` does; return their norm, with tables. Local."""
         with self._at_work():
             if not self.ready or not self.optimizers:
                 raise ValueError("clip_grad_norm_ comes between backward(loss) and step(), with an optimizer of "
@@ -79,20 +81,20 @@ class TorchTrainer(OwnLoop):
         return torch.tensor(norm, dtype=torch.float64)
 
     def step(self):
-        """Let the optimizers update what this rank keeps, with the gradients of ``backward``. Collective."""
+        """Let the optimizers update all parameters, with the gradients of ``backward``. Collective."""
         with self._at_work():
             if not self.ready:
                 raise ValueError("step() has no gradients: call trainer.backward(loss) before it")
             self._move(self._update)
 
     def zero_grad(self):
-        """Drop the gradients that no step has used; ``step`` also does this. Local."""
+        """Forget the gradients that no step has used; ``step`` also does this. Local."""
         super().zero_grad()
         for name in self.dense:
             self.bound.own[name].grad = None
 
     def evaluate(self, loader) -> dict:
-        """Return {"loss", "count", ...} over all examples of a loader; gradients are kept for ``step``. Collective."""
+        """Return {"loss", "count", ...} over all examples of a loader. Gradients for ``step`` stay. Collective."""
         kept = {name: self.bound.own[name].grad for name in self.dense}
         try:
             return super().evaluate(loader)
@@ -103,7 +105,7 @@ class TorchTrainer(OwnLoop):
     def gather(self) -> torch.nn.Module:
         """Put whole tables into the module, on every rank; return it. Collective.
 
-        For ``torch.save`` or a forward pass. Its dense parameters have the training's values after each step.
+        Call it before ``torch.save`` or a forward pass of your own. Dense parameters have the values after each step.
         """
         with self._at_work() as base:
             self._meet("gather()", alike=True)

@@ -28,7 +28,7 @@ DEVICES = ("cpu", "cuda", "auto")
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the trainer. The model and the data have their own.
+    """Options of a training. docs/plan.md and docs/training.md explain most of them.
 
     architecture, sparse_as_dense, partitions, scheme, allreduce: see ``refimpl.plan.make_plan``.
     shard_optimizer: each rank updates 1 / N of the dense variables, and keeps the optimizer's state only for these.
@@ -36,34 +36,34 @@ class Options:
     plan: the JSON of a plan to follow; None: the plan is made from the architecture.
     search_partitions: find P during the first steps (docs/paper.md, Mechanisms), starting at ``partitions`` (None: the
     number of machines). A sample is the mean of ``search_sample`` steps after ``search_warmup`` others.
-    memory_limit: bytes of served rows and their state that a rank may keep; None: no limit.
+    memory_limit: bytes of a rank for rows on the server and their optimizer state; None: no limit.
     hot_rows: H, the first rows of each sparse variable on the server that are replicated and summed by allreduce;
     "auto": the number that is predicted to be fastest. Rows must be numbered by falling popularity.
     mesh: "DATAxMODEL": fully connected layers are cut over groups of MODEL ranks (``refimpl.plan.mesh``); "auto": the
     mesh that is predicted to be fastest; None: no layer is cut.
     local_aggregation: the ranks of a machine merge their row gradients and pulls before these leave the machine.
-    overlap: a thread exchanges while the rank computes; None: if it is likely to pay, see ``choose_overlap``.
+    overlap: whether a thread exchanges while the rank computes; None: if this is probably faster (``choose_overlap``).
     device: where the ranks compute, "cpu", "cuda" (a GPU for each rank, or shared) or "auto"; see ``open_device``.
     transport: how device arrays travel, "nccl", "staged" or "auto"; see ``refimpl.transport.device.choice``.
-    channel: exchanges use a tensor channel, one of ``transport.channel.CHANNELS``.
+    channel: how tensors are written into memory reserved at the receiver (``transport.channel.CHANNELS``), or "none".
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     scale_rate: the number of microbatches for which ``learning_rate`` is given. With V it is multiplied by V /
     scale_rate.
-    rate: a name of ``rates``; or a function of a step's number, from 0, that returns a factor of the learning rate; or
-    an ``lr_scheduler`` of PyTorch, stepped after each step. Both are stored as the list of their factors.
+    rate: a name of ``rates``; or a function that gets a step's number, from 0, and returns a factor of the learning
+    rate; or an ``lr_scheduler`` of PyTorch. Of a function or scheduler the list of its factors is stored.
     rate_steps: steps until a falling rate ends; None: ``steps``.
     clip_norm: largest global norm of the gradient; None: no clipping.  weight_decay: adds decay * parameter;
     None: 0, and 0.01 for adamw, as in PyTorch.
     consistency, correction: how old the values may be with which a worker computes, and how a stale gradient is
     corrected; see ``consistencies``, ``corrections`` and, without a server, ``decentralised`` in
     ``refimpl.plain.without_barriers``. Optimizer and rate then count an owner's updates, or a replica's steps.
-    slow_rank: rank, as text -> the factor by which its computation is slowed down.
+    slow_rank: number of a rank, as text -> how many times as long it computes.
     codec: kind ("dense", "sparse") or variable -> how its gradients are encoded, see ``refimpl.gradients.codecs``.
     "bf16/integers:8": architecture "auto" takes the one with the shortest predicted step, or none.
-    precision: the model computes with "bf16" or "fp16", with float32 masters; see ``step.precision``. None: float32.
-    average_sparse: False sums row gradients over the microbatches instead of averaging them, as the authors' code
-    does: every sparse variable's gradient is V times larger (docs/paper.md, Mechanisms).
+    precision: "bf16" or "fp16": the model computes with 16 bits, the optimizer updates float32 copies. None: float32.
+    average_sparse: False: row gradients are summed over the microbatches instead of averaged, as in Parallax's code.
+    Then every sparse variable's gradient is V times as large (docs/paper.md, Mechanisms).
     """
 
     architecture: str = "hybrid"

@@ -39,7 +39,7 @@ class OwnLoop:
     """A training with the user's own loop. The constructor is local; all ranks call each method with equal arguments.
 
     comm: None: all ranks.  optimizers: of the framework; empty: the one in ``options`` updates everything, with the
-    bits of ``train``.  slots: table -> slot -> initial value of what its optimizer keeps.
+    bits of ``train``.  slots: table -> name -> initial value of an array that its optimizer keeps.
     metrics: of the last step, as ``train`` passes them to ``progress``.
     Raises ValueError, with a remedy, for what cannot be trained; methods raise CollectiveError on every rank.
     """
@@ -57,24 +57,24 @@ class OwnLoop:
 
     @cached_property
     def comm(self) -> Communicator:
-        """The communicator. Its first use is collective, because it is made then."""
+        """The communicator. It is made at its first use, which is collective."""
         return Communicator.of(self.given)
 
     @property
     def is_main_process(self) -> bool:
-        """Whether this is rank 0, which writes files and prints. Collective at its first use, as ``comm``."""
+        """Whether this is rank 0, which writes files and prints. The first use is collective."""
         return self.comm.rank == 0
 
     def print(self, *words):
-        """Print on rank 0. Collective at its first use, as ``comm``."""
+        """Print on rank 0. The first use is collective."""
         if self.is_main_process:
             print(*words, flush=True)
 
     def shard(self, loader):
         """Return an iterator over the global batches of an epoch. Collective.
 
-        loader: a ``Data``, or another source of data that the framework's Trainer takes. The next call gives the next
-        epoch, in another order.
+        loader: a ``Data``, such as ``Examples``; of PyTorch also a ``DataLoader``. The next call gives the next epoch,
+        in another order.
         """
         if id(loader) not in self.data:
             data = self._data(loader)
@@ -86,7 +86,7 @@ class OwnLoop:
         return (GlobalBatch(data, epoch * data.steps_per_epoch + n) for n in range(data.steps_per_epoch))
 
     def zero_grad(self):
-        """Drop the gradients that no step has used; ``step`` also does this. Local."""
+        """Forget the gradients that no step has used; ``step`` also does this. Local."""
         self.found, self.reduced, self.scale, self.ready = None, [], 1.0, False
 
     def evaluate(self, loader) -> dict:
@@ -110,7 +110,7 @@ class OwnLoop:
                     "epochs": [epochs for *_, epochs in self.data.values()]}
 
     def load_state_dict(self, state: dict):
-        """Continue from a ``state_dict`` of a Trainer, at the next epoch of each loader, in their order. Collective."""
+        """Continue from a Trainer's ``state_dict``, at the next epoch of each loader, in their order. Collective."""
         if self.base is None:
             self.later = state
             return

@@ -36,11 +36,17 @@ from refimpl.transport.errors import Interrupted
 
 
 def train(model, data, heldout=None, *, comm=None, **asked) -> Result:
-    """Train ``model`` on ``data`` and return the result. Collective over ``comm``; None: all ranks.
+    """Train ``model`` on ``data`` and return the result. Collective: all ranks pass the same arguments.
 
-    asked: ``options``, and further fields of ``Session``.
-    Raises CollectiveError, with one message on every rank, for any error of any rank; Interrupted, a CollectiveError,
-    if a rank was asked to end.
+    heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
+    comm: the communicator of mpi4py with the ranks that train; None: all ranks.
+    asked: ``options``, which are ``Options``, and any of the following:
+    output: run directory; None: no files are written.  resume: directory of a checkpoint to continue from.
+    change: names of options that may differ from the checkpoint's, such as ["learning_rate"].
+    checkpoint_every: steps between checkpoints, or "30s", seconds on rank 0's clock; None: only one at the end.
+    keep_best: keep the checkpoint with the lowest held-out loss, too, in output/best.  trace: write trace.json.
+    progress: called on rank 0 with each step's metrics; if it returns True, the training ends after this step.
+    Raises CollectiveError on every rank for any error of any rank; Interrupted, a CollectiveError, after a signal.
     """
     refuse_meant(asked)
     return Session(model, data, heldout, **asked).train(Communicator.of(comm))
@@ -50,14 +56,8 @@ def train(model, data, heldout=None, *, comm=None, **asked) -> Result:
 class Session:
     """A training of ``options.steps`` steps, and its files. The constructor is local; all ranks ``train`` together.
 
-    heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
-    output: run directory; None: no files are written.  resume: directory of a checkpoint to continue from.
-    checkpoint_every: steps between checkpoints, or "30s", seconds on rank 0's clock; None: only one at the end.
-    change: names of options that may differ from the checkpoint's, of ``run.checkpoint.CHANGEABLE``.
-    keep_best: keep the checkpoint with the lowest held-out loss, too, in the run directory's folder ``best``.
-    trace: whether to write trace.json.  warm: steps at the start that do not count for the speed.
+    Other fields are arguments of the function ``train``.  warm: steps at the start that do not count for the speed.
     describe: the description of model and data for config.json and checkpoints, plain JSON values.
-    progress: called on rank 0 with each step's metrics; if it returns True, the training ends after this step.
     announce: called on rank 0 with the automatic choices and their reasons.
     watch: ``watch(trainer)`` returns the context of a step, on every rank; without barriers, of the steps between two
     cuts.
