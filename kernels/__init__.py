@@ -2,7 +2,8 @@
 
 Each kernel is a small package. ``definition.py`` defines its result in plain array code and is never optimised.
 ``fast.py`` is the Numba version, ``cuda.py`` the version for a GPU (see ``kernels.cuda``). The package's
-``__init__`` chooses one by the type of the arguments.
+``__init__`` chooses one by the type of the arguments. Kernels of codecs are single files, only for NumPy arrays.
+``refimpl.plain.encoding`` defines their results.
 No MPI and no models here (docs/design.md, Rooms).
 """
 

@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6565,
+    "kernels": 6411,
     "models": 6187,
     "refimpl/*.py": 206,
     "refimpl/cli": 2684,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1951,
     "refimpl/training": 8064,
     "refimpl/transport": 4025,
-    "tests": 46127,
+    "tests": 46139,
 }
 
 

@@ -1,4 +1,4 @@
-"""The places of the largest elements by a histogram, in Numba. Same places as ``definition``.
+"""The places of the largest elements by a histogram, in Numba. Plain version: ``plain.encoding.sparse_codecs.TopK``.
 
 The bits of positive float32 numbers, read as integers, have the order of the numbers. The first pass counts the sizes
 by their upper bits. This shows which bin contains the smallest of the ``count`` largest elements. The second pass takes
@@ -19,6 +19,10 @@ WAYS = 4
 
 
 def largest(values, count):
+    """Return the places of the ``count`` largest |values|, among equal ones the first: sorted int64. Local.
+
+    values: (n,) float32.
+    """
     if not 0 < count < len(values):
         return np.arange(min(count, len(values)), dtype=np.int64)
     bits = np.ascontiguousarray(values).view(np.uint32)

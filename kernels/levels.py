@@ -1,5 +1,6 @@
-"""Packed levels, and signs with their means, in Numba: one pass without large temporary arrays. Same bits as
-``definition``.
+"""Gradients with a few levels for each element, packed without gaps; in Numba, without large temporary arrays.
+
+The plain version: ``plain.encoding.level_codecs``.
 """
 
 from functools import cache
@@ -16,24 +17,38 @@ BLOCK = 1024
 
 
 def encode_signs(values, packed):
+    """Write a bit for each element, 1 if it is >= 0, the first one highest in a byte; return two means (2,) float32.
+
+    They are the means of elements with 0, and with 1, added up in float64 from first to last; 0 if there are none.
+    Local.
+    """
     means = np.empty(2, np.float32)
     _encode_signs(values, packed, means)
     return means
 
 
 def quantise(values, s, norm, key, packed):
+    """Write a sign and a level from 0 to s for each float32 value, packed: |value| s / norm, rounded at random. Local.
+
+    The lowest bit is the sign. norm: float32, at least the largest size.  packed: (⌈n (1 + bits of s)/8⌉,) uint8.
+    """
     bits = 1 + s.bit_length()
     norm = np.float64(norm) or 1.0  # 0 if all values are
     _quantise(values, float(s), norm, before(key, 0), bits, turned(bits), packed, np.empty(BLOCK, np.uint8))
 
 
 def three_levels(values, most, key, packed):
+    """Clip values to [-most, most]; write level 1 or 2, for m or -m, with probability |value| / m, else 0. Return m.
+
+    m: the largest size after clipping.  (n,) float32 -> packed (⌈n/4⌉,) uint8.  most: float32.  Local.
+    """
     largest = np.minimum(np.abs(values).max(initial=0), most)  # NaN if one of them is
     _three_levels(values, np.float64(largest), before(key, 0), turned(2), packed, np.empty(BLOCK, np.uint8))
     return largest
 
 
 def look_up(packed, bits, table, out):
+    """Write table[level] for each level: (⌈n bits/8⌉,) uint8 -> out (n,) float32. table: (2^bits,) float32. Local."""
     if bits == 1:
         return _look_up_signs(packed, table[0], table[1], out)
     by_bits, whole = table[turned(bits)], 0
