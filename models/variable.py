@@ -42,7 +42,7 @@ class Variable:
     sparse:    its gradient touches only some rows and is a RowGradient; its shape is (rows, columns).
     statistic: it is a buffer, not trained. Its "gradient" is this step's estimate: the sum of the microbatches' shares.
                The step does value += rate * (estimate - value); rate: ``learning_rate``, None: STATISTIC_RATE.
-    decays:    weight decay applies.
+    decays:    whether weight decay applies to it.
     learning_rate, weight_decay: used instead of the training's options, with the same schedule; None: the options.
     clipped:   its gradient counts in the global norm, and is clipped by it.
     blocks:    S, a power of two: the model computes with S equal parts of its rows, one by one, so that each of K ranks

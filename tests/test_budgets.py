@@ -15,7 +15,7 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 6411,
-    "models": 6187,
+    "models": 6189,
     "refimpl/*.py": 206,
     "refimpl/cli": 2684,
     "refimpl/collectives": 4957,
@@ -32,7 +32,7 @@ BUDGETS = {
     "refimpl/strategies": 1736,
     "refimpl/svm": 164,
     "refimpl/torch": 1951,
-    "refimpl/training": 8064,
+    "refimpl/training": 8066,
     "refimpl/transport": 4025,
     "tests": 46139,
 }

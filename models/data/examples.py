@@ -11,13 +11,14 @@ from models.sizes import require_positive
 
 
 class Examples(Epochs):
-    """n examples, shuffled anew in every epoch, V·b in each step; a ``Data``.
+    """Data for a training: n examples, shuffled anew in every epoch.
 
-    A global batch is the next V·b examples of the epoch's order, and microbatch v is its v-th piece of b examples. The
-    last global batch of an epoch may be short; then its later microbatches are short or None.
+    A step uses the next microbatches * size examples of the epoch, those of all ranks together. The last step of an
+    epoch may have fewer; then its later microbatches are short or None.
 
-    inputs, targets: arrays with n examples along axis 0.  microbatches: V.  size: b, per microbatch.
-    shuffle=False: keep the order of the examples, as for evaluation; batches are then views.
+    inputs, targets: arrays with n examples along axis 0.
+    microbatches: V, the number of pieces in a step.  size: b, the number of examples in each piece.
+    shuffle: False keeps the order of the examples, as for an evaluation; batches are then views.
     Raises ValueError if inputs and targets differ in length or a number is not positive.
     """
 

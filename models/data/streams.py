@@ -10,12 +10,13 @@ from models.sizes import require_positive
 
 
 class TokenStreams(Epochs):
-    """The n = L-1 pairs (token, next token) of a text as V·b contiguous streams; a ``Data``.
+    """Data for a training: a text, cut into V·b contiguous pieces, the streams, which are read in parallel.
 
+    Its L tokens make n = L-1 pairs (token, next token).
     Stream i has n // (V·b) pairs, and one more if i < n mod (V·b); it is row i mod b of microbatch i // b.  Step s
     holds window s of every stream, of up to T pairs; after the last window the next epoch starts at the beginning.
 
-    tokens: (L,) integers.  microbatches: V.  streams: b, per microbatch.  window: T.
+    tokens: (L,) integers.  microbatches: V.  streams: b, the streams of a microbatch.  window: T, pairs in a step.
     Raises ValueError if tokens are not such an array or a number is not positive.
     """
 

@@ -148,8 +148,8 @@ class JaxTrainer(OwnLoop):
     def _data(self, data):
         """Return data. Raises ValueError unless they have as many microbatches as the first. Local."""
         if not hasattr(data, "microbatch"):
-            raise ValueError(f"the data are {type(data).__name__}: give models.data.Examples(inputs, targets, "
-                             "microbatches=8, size=8), or what has its methods")
+            raise ValueError(f"the data are {type(data).__name__}: give refimpl.Examples(inputs, targets, "
+                             "microbatches=8, size=8), or an object with its methods")
         self.microbatches = self.microbatches or data.microbatches
         if data.microbatches != self.microbatches:
             raise ValueError(f"the data have {data.microbatches} microbatches, earlier data had {self.microbatches}: "

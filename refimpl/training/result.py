@@ -12,8 +12,10 @@ class Result:
     bytes: phase -> bytes that rank 0 sent in all.  seconds: phase -> mean seconds of a step on rank 0.
     sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
     alpha: sparse variable -> fraction of its rows that a rank touched in a step, mean over ranks and steps.
-    loss: of the last step.  examples_per_second: in this session's steps, without evaluation, checkpoints and the steps
-    of a partition search; NaN (None in JSON) if no step but the first was done.
+    loss: that of the last step.  evaluation: of the held-out data; {} without them.
+    parameters_sha256: the hash of all parameters; state_sha256 is that of parameters and optimizer state.
+    examples_per_second: since the start or the last resume, without evaluations, checkpoints and the steps of a
+    partition search; NaN (None in JSON) if no step but the first was done.
     partition_search: its samples (also those before a resume), thetas and P, see ``PartitionTrials.to_json``.
     overlap: how exchanges overlapped with computation, see ``OverlapChoice``.
     shared_memory: whether all ranks share memory, in which they read the allreduce's bytes: counted, but not sent.

@@ -300,7 +300,7 @@ IN_THE_LOOP = [
     (changed, "the optimizer of options takes the gradient .* as it is"),
     (needs_value, r"takes more than a gradient: say trainer.step\(gradient, value=loss\)"),
     (lambda t, b: t.evaluate(data_of(2)), "the data have 2 microbatches, earlier data had 4: give all data the"),
-    (lambda t, b: t.shard([1, 2]), "the data are list: give models.data.Examples"),
+    (lambda t, b: t.shard([1, 2]), "the data are list: give refimpl.Examples"),
 ]
 
 
