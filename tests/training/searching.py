@@ -19,20 +19,20 @@ WALK = [4, 8, 16, 2, 6]
 class Searching:
     """Runs a toy's training again and again. Collective over ``comm``.
 
-    plans: those of the steps of the last run.  said: what it announced on rank 0.
+    path: the folder of all runs.  plans: those of the steps of the last run.  said: what it announced on rank 0.
     """
 
-    def __init__(self, comm, monkeypatch):
-        self.comm, self.plans, self.said = comm, [], []
+    def __init__(self, comm, monkeypatch, path: Path):
+        self.comm, self.path, self.plans, self.said = comm, path, [], []
         monkeypatch.setattr(session.Session, "_timed_step", lambda running: self._timed_step(running.trainer))
 
     def _timed_step(self, trainer):
         self.plans.append(trainer.plan)
         return trainer.train_step(), BEST_AT_6.seconds(partitions_of(trainer.plan))
 
-    def run(self, directory: Path, *, stop=None, resume=False, comm=None, every=1, **changes):
-        """Train, in a checkpointed directory; stop: the step after which rank 0's progress callback raises."""
-        self.plans, self.said = [], []
+    def run(self, name="run", *, stop=None, resume=False, comm=None, every=1, **changes):
+        """Train, with checkpoints in a folder; stop: the step after which rank 0's progress callback raises."""
+        self.plans, self.said, directory = [], [], self.path / name
 
         def progress(record):
             if record["step"] == stop:

@@ -6,6 +6,7 @@ On CuPy's stand-in, or on a GPU where there is one. (`make test-gpu` runs all te
 import functools
 
 import pytest
+import toys
 from mpi4py import MPI
 from test_bytes_mpi import check
 from toys import WORKS, answer, make_options, make_trainer
@@ -17,11 +18,8 @@ from refimpl.training.session import train
 from refimpl.transport import CollectiveError, Communicator
 from refimpl.transport.machines import in_blocks
 
-SETTINGS = {
-    "allreduce": dict(architecture="allreduce"),
-    "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
+SETTINGS = toys.SETTINGS | {
     "ps": dict(architecture="ps", partitions=5),
-    "hybrid": dict(architecture="hybrid"),
     "overlapped": dict(architecture="hybrid", overlap=True),
     "hot rows": dict(architecture="hybrid", hot_rows=5),
     "staged": dict(architecture="hybrid", transport="staged"),

@@ -44,6 +44,16 @@ def small_buckets(monkeypatch):
     monkeypatch.setattr("refimpl.plan.buckets.BUCKET", 1)
 
 
+def stepped(comm, standin, **settings):
+    """Return a trainer that has done a step; in the next one no rank waits for another in the stand-in."""
+    private = comm.Dup()  # messages may stay under way
+    trainer = make_trainer("toy", "adam", Communicator.of(private, timeout=20), device="cuda", **settings)
+    trainer.train_step()
+    private.Barrier()
+    standin.runs_ahead = True
+    return trainer
+
+
 def released(background, job):
     job.released.wait()
 
@@ -85,16 +95,12 @@ def without(name, monkeypatch, trainer):
     ("what comes before it is used", EITHER)])
 @pytest.mark.thorough("sums before")
 def test_a_wait_that_is_missing_is_found(comm, standin, monkeypatch, name, said):
-    private = comm.Dup()  # messages may stay under way
-    trainer = make_trainer("toy", "adam", Communicator.of(private, timeout=20), device="cuda", architecture="hybrid",
-                           overlap=True)
-    trainer.train_step()
+    trainer = stepped(comm, standin, architecture="hybrid", overlap=True)
     without(name, monkeypatch, trainer)
-    standin.runs_ahead = True  # a rank that waits for one which has found a race must not wait in the stand-in
     with pytest.raises((CollectiveError, AssertionError), match=said):
         for _ in range(2):
             trainer.train_step()
-    private.Barrier()
+    trainer.comm.mpi.Barrier()
 
 
 FAILURES = [("table", "pull", "ps"), ("table", "push", "hybrid"), ("weight", "push", "hybrid"), ("rare", "push", "ps")]
@@ -105,12 +111,7 @@ FAILURES = [("table", "pull", "ps"), ("table", "push", "hybrid"), ("weight", "pu
 @pytest.mark.thorough("weight-push-hybrid-True")
 def test_an_exchange_that_fails_ends_all_ranks(comm, standin, name, method, architecture, overlap):
     """One rank fails in the middle of a step; the others have asked their GPUs for what will never come."""
-    private = comm.Dup()
-    communicator = Communicator.of(private, timeout=20)
-    trainer = make_trainer("toy", "adam", communicator, device="cuda", architecture=architecture, overlap=overlap)
-    trainer.train_step()
-    private.Barrier()
-    standin.runs_ahead = True
+    trainer = stepped(comm, standin, architecture=architecture, overlap=overlap)
     if last(comm):
         def broken(*arguments):
             raise KeyError("the cable")
@@ -125,11 +126,7 @@ def test_an_exchange_that_fails_ends_all_ranks(comm, standin, name, method, arch
 def test_what_nccl_meets_in_a_step_ends_all_ranks(comm, standin, overlap):
     from cupy.cuda import nccl
 
-    private = comm.Dup()
-    trainer = make_trainer("toy", "adam", Communicator.of(private, timeout=20), device="cuda", overlap=overlap)
-    trainer.train_step()
-    private.Barrier()
-    standin.runs_ahead = True
+    trainer = stepped(comm, standin, overlap=overlap)
     trainer.comm.device_transport.nccl.send = lambda *message: None  # so that all wait
     if last(comm):
         nccl.fail(6)
@@ -140,11 +137,8 @@ def test_what_nccl_meets_in_a_step_ends_all_ranks(comm, standin, overlap):
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.thorough
 def test_a_rank_whose_messages_do_not_come_is_an_error_and_no_hang(comm, standin, overlap):
-    private = comm.Dup()
-    trainer = make_trainer("toy", "adam", Communicator.of(private), device="cuda", overlap=overlap)
-    trainer.train_step()
-    private.Barrier()
-    trainer.comm.timeout, standin.runs_ahead = 1, True
+    trainer = stepped(comm, standin, overlap=overlap)
+    trainer.comm.timeout = 1
     if last(comm):
         trainer.comm.device_transport.nccl.send = lambda *message: None
     with pytest.raises((CollectiveError, ConnectionError)) as met:

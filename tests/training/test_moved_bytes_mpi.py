@@ -55,11 +55,10 @@ def summed(records):
 
 @pytest.mark.parametrize("options", [{}, dict(overlap=True), dict(hot_rows=5)], ids=str)
 @pytest.mark.thorough("overlap")
-def test_each_record_has_the_bytes_that_moved_after_its_step(searching, tmp_path, options):
-    path = searching.comm.bcast(tmp_path)
-    result = searching.run(path / "run", **options)
+def test_each_record_has_the_bytes_that_moved_after_its_step(searching, options):
+    result = searching.run(**options)
     if searching.comm.rank == 0:
-        records = read_metrics(path / "run")
+        records = read_metrics(searching.path / "run")
         ended = {STEPS * (i + 1) - 1 for i in range(len(WALK))}
         wanted = expected(searching.plans, searching.plans[0], ended)
         assert list(map(recorded, records)) == wanted
@@ -67,12 +66,12 @@ def test_each_record_has_the_bytes_that_moved_after_its_step(searching, tmp_path
         assert searching.comm.size == 1 or sum(map(bool, wanted)) == 1 + len(WALK)
 
 
-def test_what_moved_before_a_resumed_run_is_in_its_first_record(searching, tmp_path):
-    path, stop = searching.comm.bcast(tmp_path), 2 * STEPS + 1
-    searching.run(path / "run", stop=stop)
-    result = searching.run(path / "run", resume=True)
+def test_what_moved_before_a_resumed_run_is_in_its_first_record(searching):
+    stop = 2 * STEPS + 1
+    searching.run(stop=stop)
+    result = searching.run(resume=True)
     if searching.comm.rank == 0:
-        records = read_metrics(path / "run")[stop:]
+        records = read_metrics(searching.path / "run")[stop:]
         assert searching.tried[0] == (WALK[2], STEPS)
         start = with_partitions(searching.plans[0], WORKS["toy"][0]().variables, WALK[0])
         ended = {STEPS * (i + 1) - 1 for i in range(len(WALK) - 2)}
@@ -81,18 +80,18 @@ def test_what_moved_before_a_resumed_run_is_in_its_first_record(searching, tmp_p
         assert searching.comm.size == 1 or summed(records)["repartition"] > 0
 
 
-def test_a_search_that_sent_more_than_its_formula_would_be_seen(searching, tmp_path, monkeypatch):
+def test_a_search_that_sent_more_than_its_formula_would_be_seen(searching, monkeypatch):
     """The check above fails if a move goes another way than straight from owner to owner."""
-    path, right = searching.comm.bcast(tmp_path), partition_trials.repartition
+    right = partition_trials.repartition
 
     def in_two_moves(parameters, plan):
         right(parameters, with_partitions(plan, WORKS["toy"][0]().variables, 50))
         return right(parameters, plan)
 
     monkeypatch.setattr(partition_trials, "repartition", in_two_moves)
-    result = searching.run(path / "run")
+    result = searching.run()
     if searching.comm.rank == 0 and searching.comm.size > 1:
-        records = read_metrics(path / "run")
+        records = read_metrics(searching.path / "run")
         ended = {STEPS * (i + 1) - 1 for i in range(len(WALK))}
         assert list(map(recorded, records)) != expected(searching.plans, searching.plans[0], ended)
         assert summed(records) == +Counter(result.bytes)

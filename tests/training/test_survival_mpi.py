@@ -10,10 +10,9 @@ from refimpl.server.partition import row_bytes
 from refimpl.training.run.whole import hashes, kinds_of
 from refimpl.training.survival.backup import Backups, Part, pack
 from refimpl.training.survival.decisions import dealt_anew
-from refimpl.training.survival.formed import Formed
 from refimpl.training.survival.memory import Memory
 from refimpl.training.survival.session import DealtData
-from refimpl.training.survival.undo import Undo
+from refimpl.training.survival.undo import Formed, Undo
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.errors import CollectiveError

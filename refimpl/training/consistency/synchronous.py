@@ -17,8 +17,7 @@ from refimpl.training.mesh.rounds import MeshStep
 from refimpl.training.step.early import EarlyStep
 from refimpl.training.step.layerwise import norms_of
 from refimpl.training.step.overlapped import OverlappedStep
-from refimpl.training.step.reported import Reported
-from refimpl.training.step.scalars import check_losses
+from refimpl.training.step.scalars import Reported, check_losses
 from refimpl.training.step.sequential import SequentialStep
 from refimpl.training.step.streams import open_streams
 from refimpl.training.step.update import clip_scale, update_shards
@@ -44,12 +43,12 @@ class Synchronous:
 
     parameters: the ``Parameters``.
     overlap: how exchanges overlap with computation, the ``way`` of an ``OverlapChoice``.  names: of the model's
-    metrics, see ``step.reported``.
+    metrics, see ``Reported``.
     between: called after rows are pulled and before the computation, unless a thread pulls; or None.
     before_update: called with the summed gradients before the update of what this rank keeps; or None.
     after_update: called afterwards with the arguments of ``redo``; or None.
     after_computing: called with a step's number and losses, and with the sums of this rank's gradients (``formed``).
-    formed: sums of gradients that this rank had formed before a step was undone (``survival.formed``); or None.
+    formed: sums of gradients that this rank had formed before a step was undone (``survival.undo``); or None.
     """
 
     between: Callable[[], None] | None = None

@@ -29,9 +29,8 @@ from refimpl.training.run.whole import kinds_of
 from refimpl.training.session import Session
 from refimpl.training.survival.backup import KINDS, PHASE, Backups, Part
 from refimpl.training.survival.decisions import dealt, dealt_anew, mesh_of
-from refimpl.training.survival.formed import Formed
 from refimpl.training.survival.memory import Memory
-from refimpl.training.survival.undo import Undo
+from refimpl.training.survival.undo import Formed, Undo
 from refimpl.training.trainer import metrics_of
 from refimpl.transport.channel import NONE
 from refimpl.transport.errors import CollectiveError
