@@ -30,7 +30,7 @@ from refimpl.plan.whole import with_whole
 from refimpl.transport.machines import Machines
 
 BEGINNINGS = {"hybrid": ARCHITECTURES["hybrid"], "allreduce": ARCHITECTURES["allreduce"],
-              "allreduce, sparse as dense": (ARCHITECTURES["allreduce"][0], AS_DENSE["allreduce"]),
+              "allreduce (sparse as dense)": (ARCHITECTURES["allreduce"][0], AS_DENSE["allreduce"]),
               "ps": ARCHITECTURES["ps"]}
 """Architectures to compare: name -> (strategy of dense variables, of sparse ones). Of equals the first is taken."""
 

@@ -24,8 +24,8 @@ def describe(chosen: Chosen, width: int | None = None) -> str:
     """Return the plan, its reasons and numbers as lines of text. width: the longest line; None: any. Local."""
     lines = [f"plan {chosen.plan.architecture}: {headline(chosen)}"]
     if chosen.plan.architecture == "auto":
-        lines.append("  rule: each variable gets the strategy that makes the predicted step clearly shorter, given the "
-                     "strategies of the others")
+        lines.append("  rule: begin with the architecture that is predicted to be fastest; give a variable another "
+                     "strategy if this makes the step at least a twentieth shorter; repeat")
     for f in chosen.forecasts:
         if f.sparse:
             lines.append(f"  {f.variable} (sparse, α {f.alpha:.3g}, {f.nbytes / 1e6:.3g} MB): {f.strategy}; {f.reason}")
@@ -35,7 +35,7 @@ def describe(chosen: Chosen, width: int | None = None) -> str:
     lines.append("  predicted ms of a step's exchanges: "
                  + ", ".join(f"{name} {seconds * 1e3:.4g}" for name, seconds in chosen.totals.items()))
     lines += [f"  the busiest owner serves {chosen.busiest:.2f} x the mean",
-              "  clipping norm and update: at the owner (server), the same on every rank otherwise"]
+              "  clipping norm and update: by a value's owner; if it has none, every rank computes the same"]
     if width is not None:
         lines = [textwrap.fill(line, width, subsequent_indent=6 * " ") for line in lines]
     return "\n".join(lines)

@@ -137,7 +137,7 @@ WRONG = [
     (adding_up.check_counted_twice, RING, "nothing against"),
     (adding_up.check_counted_twice, RING[:-1], "lost microbatch 1"),
     (adding_up.check_my_ring, lambda ranks: ring(ranks, first=0), "my ring over 2 ranks: rank 0 ends with a wrong"),
-    (adding_up.check_my_ring, lambda ranks: ring(ranks, steps=ranks), "is the number of steps right"),
+    (adding_up.check_my_ring, lambda ranks: ring(ranks, steps=ranks), "is the number of rounds right"),
     (rank_2, (52, 68), "wrong way round"), (rank_2, (28, 32), "that is the pull"),
     (rank_2, (52, 44), "row numbers travel twice"), (rank_2, (0, 0), "count by message"),
     (parameter_server.check_factor, 48, "also a worker"), (parameter_server.check_factor, 2, "the numbers in front"),

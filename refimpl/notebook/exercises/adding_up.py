@@ -50,5 +50,5 @@ def check_my_ring(my_ring):
                          "there, rank + 1")
         if max(proof.chunks_sent) > proof.bound:
             return wrong(f"over {ranks} ranks the sums are right, but a rank sends {max(proof.chunks_sent)} chunks, "
-                         f"and {proof.bound:g} are enough: is the number of steps right?")
+                         f"and {proof.bound:g} are enough: is the number of rounds right?")
     return right("proved for 2 to 8 ranks, and no rank sends more than the lower bound")

@@ -1,12 +1,12 @@
 """Ring allreduce: every rank ends with the sum. Each sends 2 (N - 1) / N of the vector, the least that is possible.
 
-    N - 1 steps: each rank sends a chunk to its right neighbour, which adds its own. Rank r then has the sum of chunk
-                 r + 1.
-    N - 1 steps: each rank sends the summed chunk that it received last to the right. All ranks then have all sums.
+    N - 1 rounds: each rank sends a chunk to its right neighbour, which adds its own. Rank r then has the sum of chunk
+                  r + 1.
+    N - 1 rounds: each rank sends the summed chunk that it received last to the right. All ranks then have all sums.
 
 The sum of each chunk begins at a different rank. So the order of addition depends on N, and so do the last bits. The
-allreduce of refimpl.plain.collectives.allreduce adds in an order that does not depend on N. It sends as many bytes if
-each rank has one node.
+allreduce of refimpl.plain.collectives.allreduce adds in an order that does not depend on N. Often it sends as few
+bytes.
 Source: Patarasuk & Yuan 2009.
 
     mpirun -n 4 python -m refimpl.plain.collectives.ring
@@ -25,15 +25,15 @@ def ring_allreduce(comm, vector):
         c = number % size
         return vector[c * len(vector) // size:(c + 1) * len(vector) // size]
 
-    for step in range(size - 1):  # reduce-scatter
-        mine = chunk(rank - step - 1)
+    for i in range(size - 1):  # reduce-scatter
+        mine = chunk(rank - i - 1)
         arrived = np.empty_like(mine)
-        comm.Sendrecv(chunk(rank - step), right, recvbuf=arrived, source=left)
+        comm.Sendrecv(chunk(rank - i), right, recvbuf=arrived, source=left)
         mine += arrived
-        sent += chunk(rank - step).nbytes
-    for step in range(size - 1):  # allgather
-        comm.Sendrecv(chunk(rank + 1 - step), right, recvbuf=chunk(rank - step), source=left)
-        sent += chunk(rank + 1 - step).nbytes
+        sent += chunk(rank - i).nbytes
+    for i in range(size - 1):  # allgather
+        comm.Sendrecv(chunk(rank + 1 - i), right, recvbuf=chunk(rank - i), source=left)
+        sent += chunk(rank + 1 - i).nbytes
     return sent
 
 

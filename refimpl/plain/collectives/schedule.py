@@ -14,21 +14,20 @@ from collections import Counter
 
 def ring(ranks):
     """Return the rounds of the ring allreduce (``ring.py``) on ``ranks`` ranks, with one chunk for each rank."""
-    rounds = [[(r, (r + 1) % ranks, (r - step) % ranks, True) for r in range(ranks)] for step in range(ranks - 1)]
-    return rounds + [[(r, (r + 1) % ranks, (r + 1 - step) % ranks, False) for r in range(ranks)]
-                     for step in range(ranks - 1)]
+    rounds = [[(r, (r + 1) % ranks, (r - i) % ranks, True) for r in range(ranks)] for i in range(ranks - 1)]
+    return rounds + [[(r, (r + 1) % ranks, (r + 1 - i) % ranks, False) for r in range(ranks)] for i in range(ranks - 1)]
 
 
 def halving_doubling(ranks):
-    """Return the rounds of an allreduce in tree order. ranks: a power of two, each with one microbatch.
+    """Return the rounds of halving-doubling. ranks: a power of two. It adds in tree order (``adding.tree``).
 
     Ranks at distance 1 exchange halves of the vector, then ranks at distance 2 halves of those halves, and so on, until
     rank r has the sum of chunk r. The second half of the rounds goes back the same way.
 
-    Write ranks and chunks as binary numbers. In the round of distance d = 2**k the partner of a rank differs from it in
-    bit k only (rank ^ d). The rank has kept the chunks whose numbers agree with its own in all bits below k. Of these
-    it sends those that differ from it in bit k: (rank ^ chunk) % (2 * d) is d. On the way back it sends those that
-    agree with it in bit k, too: (rank ^ chunk) % (2 * d) is 0.
+    Ranks and chunks both have numbers from 0 to N - 1; write them in binary. In the round of distance d = 2**k a rank's
+    partner is rank ^ d: their numbers differ only in bit k. The rank has kept the chunks whose number has the same bits
+    below k as the number of the rank. Of these it sends the chunks with another bit k than its own: (rank ^ chunk) %
+    (2 * d) is d. On the way back it sends the chunks that also have its bit k: (rank ^ chunk) % (2 * d) is 0.
     """
     pairs = [(rank, chunk) for rank in range(ranks) for chunk in range(ranks)]
     apart = [2**k for k in range(ranks.bit_length() - 1)]  # distances 1, 2, 4, …, ranks / 2
