@@ -64,12 +64,15 @@ def test_a_deviation_in_some_cases_alone():
     assert [words for _, words, _ in found] == ["the learning rate is twice as large, with adam alone"]
 
 
-def _cubed_adam(self, right, task, variable, gradient):
-    before = self.values[variable.name].copy()
-    right(task, variable, gradient)
-    if task.optimizer == "adam":
-        moved = self.values[variable.name] - before
-        self.values[variable.name] = before + np.sign(moved) * np.abs(moved) ** 3
+def _cubed(*optimizers):
+    def apply_one(self, right, task, variable, gradient):
+        before = self.values[variable.name].copy()
+        right(task, variable, gradient)
+        if task.optimizer in optimizers:
+            moved = self.values[variable.name] - before
+            self.values[variable.name] = before + np.sign(moved) * np.abs(moved) ** 3
+
+    return planted(apply_one=apply_one)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -91,7 +94,18 @@ def test_two_bugs_are_two_sentences():
 
 def test_what_nothing_explains_says_on_what_it_depends():
     """One cause that shows in updates, windows and after resuming is one sentence."""
-    (code, words, _), = said(planted(apply_one=_cubed_adam), ranks=2, names=[
-        "update/sgd", "update/adam", "accumulate/sgd", "accumulate/adam", "resume/adam"])
+    names = ["update/sgd", "update/adam", "update/adamw", "update/momentum", "accumulate/sgd",
+             "accumulate/adam", "resume/adam"]
+    (code, words, _), = said(_cubed("adam"), ranks=2, names=names)
     assert code == "unexplained=update,optimizer=adam" and ", with adam alone" in words
     assert words.startswith("update, accumulate and resume: ")
+    (code, words, _), = said(_cubed("adam", "adamw"), ranks=2, names=names)
+    assert code == "unexplained=update,optimizer=adam+adamw" and ", with adam and adamw alone" in words
+
+
+def test_a_mistake_in_dense_gradients_alone_is_named_though_rows_follow():
+    """A wrong dense gradient changes the norm, and so the rows that this norm clips."""
+    wrong = planted(added=lambda self, right, parts, divisor: right(
+        parts, divisor if isinstance(parts[0], tuple) else 1 / divisor))
+    (code, words, _), = said(wrong, names=["accumulate/clip"], ranks=2)
+    assert code == "micro-steps-inverted" and words.endswith(", of dense gradients alone")

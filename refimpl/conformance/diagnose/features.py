@@ -4,6 +4,7 @@ import numpy as np
 
 from refimpl.conformance.case import Case, Rows, numbers_of
 from refimpl.conformance.space.manifest import has
+from refimpl.conformance.words import names_in_words
 from refimpl.plain.updating.optimizers_elsewhere import EVERY
 
 
@@ -21,6 +22,14 @@ def telling(failed: list[Case], passed: list[Case]) -> tuple[str, str] | None:
         if all(code in each for each in common) and not any(code in each for each in lacking):
             return code, words
     return None
+
+
+def optimizers_alone(failed: list[Case], passed: list[Case]) -> tuple[str, str] | None:
+    """Return (code, words) of the failed cases' optimizers if no passed case has one of them, else None. Local."""
+    names, others = ({case.settings.get("task", {}).get("optimizer") for case in cases} for cases in (failed, passed))
+    if None in names or not others or names & others:
+        return None
+    return f"optimizer={'+'.join(sorted(names))}", f"with {names_in_words(sorted(names))} alone"
 
 
 def _parts(case) -> list:

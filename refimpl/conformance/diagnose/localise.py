@@ -4,7 +4,7 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.compare import aligned, differences
-from refimpl.conformance.diagnose.features import telling
+from refimpl.conformance.diagnose.features import optimizers_alone, telling
 from refimpl.conformance.diagnose.told import Diagnosis
 from refimpl.conformance.words import names_in_words, ordinal, ranks_in_words, some
 
@@ -20,7 +20,8 @@ def localise(answers, passed, verdicts) -> Diagnosis:
         return _rounding(first, verdicts[id(first.evidence)])
     if found := _rows_lost(answers) or _rows_swapped(answers):
         return found
-    told = telling([a.case for a in answers], passed)
+    failed = [a.case for a in answers]
+    told = telling(failed, passed) or optimizers_alone(failed, passed)
     names = sorted({one.place.variable.name for one in first.wrong})
     functions = list(dict.fromkeys(answer.function for answer in answers))
     words = [f"{names_in_words(functions)}: {names_in_words(names)} {'differs' if len(names) == 1 else 'differ'}",

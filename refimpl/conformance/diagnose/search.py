@@ -14,7 +14,8 @@ from refimpl.conformance.diagnose.answers import Answers
 from refimpl.conformance.diagnose.features import telling
 from refimpl.conformance.space import manifest
 from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR, BY_ROW
-from refimpl.conformance.space.deviation import Deviation, Machine, Scope, rank_scopes, row_scopes, scopes, step_scopes
+from refimpl.conformance.space.deviation import (
+    Deviation, Machine, Scope, kind_scopes, rank_scopes, row_scopes, scopes, step_scopes)
 
 ALIKE = 2
 """The report names at most so many other deviations that explain the same cases."""
@@ -69,7 +70,7 @@ def _trials(machine, singles, left, within):
 
     These are tried in turn: each deviation; each on some of the contributing ranks; each in rows that several ranks
     push, or one rank; each in cases with a common feature; each from the first wrong step on, or in this step alone;
-    last, two deviations of different decisions or rules, because these are many.
+    each on one kind of variable, inside the run; last, two deviations of different decisions or rules: these are many.
     """
     yield [(d,) for d in singles], False, False
     yield [(d,) for d in machine.fitted([a.wrong[0] for a in left], [a.base for a in left])], False, False
@@ -82,6 +83,7 @@ def _trials(machine, singles, left, within):
     if machine.remembers:
         begun = (trial for answers in left for trial in _from_first_wrong(answers, singles, within))
         yield list(dict.fromkeys(begun)), True, True
+        yield [(within(d, s),) for d in singles for s in kind_scopes([a.case for a in left])], False, True
     several = [d for d in singles if d.rules or d.paired and machine.in_pairs & d.decisions.keys()]
     pairs = dict.fromkeys(pair for answers in left for pair in combinations(filter(answers.moved_by, several), 2))
     yield [(a, b) for a, b in pairs if not {*a.rules, *a.decisions} & {*b.rules, *b.decisions}], False, True

@@ -236,11 +236,7 @@ def words_of(kind: type) -> str:
 
 def scopes(cases: list[Case]) -> list[Scope]:
     """Return the scopes of some cases, the widest first. Local."""
-    variables = [v for case in cases for v in case.variables]
-    found = []
-    if len({v.sparse for v in variables}) > 1:
-        found += [Scope(lambda v: v.sparse, words="of row gradients alone"),
-                  Scope(lambda v: not v.sparse, words="of dense gradients alone")]
+    variables, found = [v for case in cases for v in case.variables], kind_scopes(cases)
     for dtype in sorted({v.dtype for v in variables}) if len({v.dtype for v in variables}) > 1 else ():
         found.append(Scope(lambda v, dtype=dtype: v.dtype == dtype, words=f"of {dtype} gradients alone"))
     found += [Scope(lambda v: v.shape == (), words="of scalars alone"),
@@ -253,6 +249,13 @@ def scopes(cases: list[Case]) -> list[Scope]:
     named = [Scope(lambda v, name=name: v.name == name, words=f"of {name} alone") for name in names]
     return [*found, *named, *(replace(of, ranks=on.ranks, words=f"{of.words}, {on.words}")
                               for of in named for on in rank_scopes(cases))]
+
+
+def kind_scopes(cases: list[Case]) -> list[Scope]:
+    """Return two scopes, row and dense gradients, if the cases have both. Local."""
+    return [Scope(lambda v: v.sparse, words="of row gradients alone"),
+            Scope(lambda v: not v.sparse, words="of dense gradients alone")] if len(
+                {v.sparse for case in cases for v in case.variables}) > 1 else []
 
 
 def step_scopes(first: int) -> list[Scope]:

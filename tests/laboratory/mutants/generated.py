@@ -20,6 +20,7 @@ from types import ModuleType
 
 import numpy as np
 
+from mutants.places import Truth, placed, truth_of
 from mutants.run import cases_for
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.diagnose import summary
@@ -168,6 +169,12 @@ def right_for(site: Site) -> set:
     return next((right for names, right in RIGHT.items() if site.method in names.split()), set())
 
 
+def where(site: Site) -> Truth:
+    """Return where a mutant's mistake acts. Local."""
+    tree = tree_of(site.file)
+    return truth_of(site, tree, list(nodes(tree))[site.number][1])
+
+
 def numbers_differ(make, ranks: int) -> bool:
     """Return whether any number of any answer has other bits than the right adapter's. Local."""
     def bits(adapter, case):
@@ -178,23 +185,26 @@ def numbers_differ(make, ranks: int) -> bool:
 
 
 def judged(site: Site, ranks: int) -> dict:
-    """Return what the suite makes of a mutant: seen, raises, named, false, unlike, sentences. Local.
+    """Return what the suite makes of a mutant: seen, raises, named, false, placed, unlike, sentences. Local.
 
-    raises: a rank ends with an error, which says where.  unlike: it is not seen, though some number has other bits.
+    raises: a rank ends with an error, which says where.  placed: each sentence puts the mistake where it acts.
+    unlike: it is not seen, though some number has other bits.
     """
     try:
         make = adapter(site)
         failed = run_local(make, ranks, cases_for(ranks, "")).failed
     except Exception as problem:  # it cannot even be made
-        return {"seen": True, "raises": True, "named": False, "false": False, "unlike": False,
+        return {"seen": True, "raises": True, "named": False, "false": False, "placed": False, "unlike": False,
                 "sentences": [repr(problem)]}
-    told = [diagnosis for diagnosis, _ in summary(failed)]
-    wanted = right_for(site)
+    found = summary(failed)
+    told, wanted = [diagnosis for diagnosis, _ in found], right_for(site)
     named = [d for d in told if not d.vague and about(d.code, ranks)]
     return {"seen": bool(failed), "raises": any(d.code == "error" for d in told),
             "named": bool(named) and bool(about(named[0].code, ranks) & wanted),
             "unlike": not failed and numbers_differ(make, ranks),
             "false": any(not about(d.code, ranks) & wanted for d in named),
+            "placed": bool(found) and all(placed(where(site), d, cases, ranks, d in named and bool(
+                about(d.code, ranks) & wanted)) for d, cases in found),
             "sentences": [f"{d.code}: {d.words}" for d in told]}
 
 
@@ -206,7 +216,8 @@ def counts(rows) -> str:
     return (f"{len(rows)} mutants: {len(seen)} seen; {unlike} not seen though some number has other bits; "
             f"{len(rows) - len(seen) - unlike} change no bit of any answer. Of those seen {len(seen) - len(wrong)} end "
             f"with an error; of the other {len(wrong)} {sum(r['named'] for r in wrong)} are named by the decision that "
-            f"the mistake is in, {sum(len(r['sentences']) <= 2 for r in wrong)} in one or two sentences, "
+            f"the mistake is in, {sum(r['placed'] for r in wrong)} are put where it acts, "
+            f"{sum(len(r['sentences']) <= 2 for r in wrong)} are explained in one or two sentences, "
             f"{sum(r['false'] for r in wrong)} have a name of another decision")
 
 
@@ -221,7 +232,7 @@ def main(arguments=None) -> int:
     some, files = half(asked.half) if asked.half else sites(), {}
     for site in random.Random(asked.seed).sample(some, asked.count or len(some)):
         files.setdefault(site.file, []).append(row := judged(site, asked.ranks))
-        marks = [word for word in ("seen", "raises", "named", "false", "unlike") if row[word]]
+        marks = [word for word in ("seen", "raises", "named", "false", "placed", "unlike") if row[word]]
         if site in half("A"):
             print(f"{site.file}.{site.method}, line {site.line}: {', '.join(marks) or 'not seen'}; "
                   f"{' / '.join(row['sentences'][:3])[:300]}", flush=True)
