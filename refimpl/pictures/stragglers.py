@@ -51,7 +51,8 @@ def plot_staleness(histograms: dict[str, dict[int, int]], what: str = "pushes") 
         for axes in grid.flat[len(histograms):]:
             axes.set_visible(False)
         for axes, (title, some) in zip(grid.flat, histograms.items()):
-            axes.bar(list(some), [100 * part for part in _shares(some).values()], 0.8, color=BLUE)
+            shares = _shares(some)
+            axes.bar(list(shares), [100 * share for share in shares.values()], 0.8, color=BLUE)
             axes.axvline(mean(some), color=GREY, linestyle="--", linewidth=1.2)
             axes.set_title(f"{title}: mean {mean(some):.2f}", fontsize=9)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))

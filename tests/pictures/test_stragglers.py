@@ -1,5 +1,6 @@
 """Pictures of trainings with a straggler: they say what they show."""
 
+from refimpl.pictures import stragglers
 from refimpl.pictures.stragglers import mean, plot_loss_curves, plot_speeds, plot_staleness
 
 
@@ -18,6 +19,13 @@ def test_histograms_say_mean_and_most():
                            "2.50, at most 3; none, mean 0.00, at most 0")
     assert picture.numbers.splitlines()[2].split() == ["asynchronous", "1", "2", "25.0%"]
     assert mean({3: 6, 1: 2}) == 2.5 and mean({}) == 0
+
+
+def test_each_bar_has_the_height_of_its_own_staleness(monkeypatch):
+    bars = []
+    monkeypatch.setattr(stragglers, "picture_of", lambda figure, *_: bars.extend(figure.axes[0].patches))
+    plot_staleness({"asynchronous": {3: 6, 0: 1, 1: 3}})  # in the order of arrival, not of staleness
+    assert {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars} == {0: 10, 1: 30, 3: 60}
 
 
 def test_losses_stand_over_steps_and_over_time():
