@@ -1,1 +1,1 @@
-"""How gradients are added up: the order, sums of row gradients, and each decision of a sum."""
+"""How gradients are added up: the order, sums of row gradients, and what frameworks decide differently in a sum."""

@@ -1,4 +1,6 @@
-"""The row gradient of pooled look-ups, with one method for each decision. A bag's output is its rows' sum or mean.
+"""The row gradient of pooled look-ups, with one method for each decision.
+
+A *bag* is a group of row numbers. A *pooled look-up* returns one output for each bag: the sum or the mean of its rows.
 
     sum     g[k] = sum of g_b              for each time that row k is in bag b; g_b: the gradient of the bag's output
     mean    g[k] = sum of g_b / count_b    count_b: the number of look-ups in bag b

@@ -17,7 +17,7 @@ class Rows(NamedTuple):
 
 
 def aggregate_rows(kind, ids, rows):
-    """Return kind(ids, rows) with each id once. Rows with the same id are added in the order in which they occur."""
+    """Return a row gradient of the class ``kind``, with each id once. Rows of the same id are added in their order."""
     unique, first, place = np.unique(ids, return_index=True, return_inverse=True)
     total = rows[first]  # begin with the first row of each id, then add the others
     repeats = np.ones(len(ids), bool)

@@ -2,9 +2,9 @@
 
     arrays    g    = sum of g_r / divisor            rows    g[k] = sum of g_r[k] / divisor[k]     over the ranks r
 
-Correct frameworks decide differently. ``semantics`` says how one of them does; it has the fields of the conformance
-suite's manifest (docs/conformance.md). The suite's reference implementation uses this class in the dtype of the
-gradients. The suite's expected values are computed with it in float64.
+Correct frameworks decide differently. ``semantics`` says how one framework decides. It has the fields of the
+*manifest*, with which a framework tells the conformance suite what it does (docs/conformance.md). The suite's reference
+implementation uses this class in the dtype of the gradients. The suite computes its expected values with it in float64.
 """
 
 import math
@@ -22,7 +22,7 @@ class Sums:
         self.semantics, self.size, self.turn = semantics, size, turn
 
     def mean(self, arrays, divisor=None):
-        """Return the sum of the arrays, or their average, as ``semantics`` says. divisor: None: how many."""
+        """Return the average of the arrays, or their sum if ``semantics`` says so. divisor: None: their number."""
         if self.semantics.dense != "average":
             divisor = 1
         elif divisor is None:
@@ -78,7 +78,10 @@ class Sums:
         return np.full(len(ids), self.size if rule == "average" else 1)
 
     def apart(self, parts):
-        """Return ``mean`` for arrays; for row gradients all ranks' rows, divided but not added up: ids may repeat."""
+        """Return the contributions of the ranks, divided. Arrays are added up (``mean``), and rows are not.
+
+        The rows of all ranks come one after the other, so an id may come several times.
+        """
         if not isinstance(parts[0], tuple):
             return self.mean(parts)
         ids, rows = (np.concatenate(pieces) for pieces in zip(*parts))

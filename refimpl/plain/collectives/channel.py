@@ -8,6 +8,7 @@ static   The writer puts the payload, then the signal. The reader uses it in pla
          n + 8 + 8 bytes for n bytes of payload.
 dynamic  The shape varies. The writer puts dtype and shape, then the signal: m = 24 + 8 · dimensions bytes. The reader
          fetches the payload from the writer's memory, then gives the credit back: n + m + 8 bytes.
+In MPI's words, a *window* is memory that other ranks may use, a *put* writes into it, and a *flush* waits for the puts.
 MPI does not keep the order of puts, so a flush stands between payload and signal. While a put arrives, an ordinary read
 may see anything; so signals and credits are read by atomic operations. Source: Xue et al., arXiv 1805.08430.
 
@@ -27,7 +28,7 @@ Slot = namedtuple("Slot", "name writer reader capacity dynamic", defaults=[False
 
 
 class Channel:
-    """A window for each slot of a plan, and how many tensors this rank has written or read there.
+    """A window for each slot of a plan. count: slot -> how many tensors this rank has written or read there.
 
     The constructor and ``close`` are collective.
     timeout: seconds after which a wait raises.  sent: slot -> bytes that this rank has put or fetched.
@@ -44,7 +45,7 @@ class Channel:
             window.Lock_all()
 
     def put_signal(self, name, array):
-        """Wait until the reader has read the last tensor, then write ``array``. This rank is the slot's writer."""
+        """On the slot's writer: wait until the reader has read the last tensor, then write ``array``."""
         slot, payload = self.slots[name], array.reshape(-1).view(np.uint8)
         if payload.nbytes > slot.capacity:
             raise ValueError(f"slot {name} has {slot.capacity} bytes; the tensor has {payload.nbytes}")
@@ -92,7 +93,7 @@ class Channel:
         while seen < self.count[name]:
             if time.monotonic() > end:
                 raise TimeoutError(f"rank {self.rank} waited {self.timeout:g} s for {what}")
-            self.windows[name].Fetch_and_op(seen, seen, self.rank, part, MPI.NO_OP)  # reads ``seen``
+            self.windows[name].Fetch_and_op(seen, seen, self.rank, part, MPI.NO_OP)  # reads it into ``seen``
             self.windows[name].Flush(self.rank)  # with Flush_local some MPI libraries never see the other side's put
         self.windows[name].Sync()
 
@@ -104,7 +105,7 @@ class Channel:
 
 
 def main(comm=MPI.COMM_WORLD):
-    """Each of two ranks or more sends its right neighbour a tensor of known shape and one whose rows vary."""
+    """Each rank sends its right neighbour two tensors: one of a fixed shape, one whose number of rows varies."""
     rank, left, heard = comm.rank, (comm.rank - 1) % comm.size, []
     channel = Channel(comm, [Slot(f"{kind} {r}", r, (r + 1) % comm.size, 64, kind == "dynamic")
                              for kind in ("static", "dynamic") for r in range(comm.size)])

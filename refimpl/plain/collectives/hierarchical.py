@@ -19,9 +19,10 @@ from refimpl.plain.messages import Messages
 
 
 class Hierarchy:
-    """The ranks of ``comm`` on machines of ``each`` consecutive ranks, all full.
+    """The ranks of ``comm``, divided into machines. each: the number of ranks on every machine; they are consecutive.
 
-    within: messages between the ranks of this machine.  across: between the ranks with this place on all machines.
+    within: messages between the ranks of this machine.  across: messages between the ranks that have the same place on
+    their machines as this rank.
     """
 
     def __init__(self, comm, each):
@@ -33,7 +34,7 @@ class Hierarchy:
         """Return the sum over all microbatches (n,). vectors: (k, n), as in ``allreduce.allreduce``. Collective."""
         length, chunks, none = vectors.shape[1], self.size, np.empty(0, vectors.dtype)
         bounds = np.array([c * length // chunks for c in range(chunks + 1)])
-        ends = bounds[::self.machines]  # of the parts: a part has a chunk for each machine
+        ends = bounds[::self.machines]  # where the parts begin and end; a part has a chunk for each machine
         # step 1: this rank's part of the vectors of its machine's ranks
         arrived = self.within.exchange([vectors[:, lo:hi].ravel() for lo, hi in zip(ends, ends[1:])], "within")
         ranks = range(self.machine * self.each, (self.machine + 1) * self.each)

@@ -3,11 +3,12 @@
 A machine's GPUs are joined by links of different rates. A ring uses some of them and leaves the others idle. Blink
 packs spanning trees from a root: each carries a part of the data, and together they fit into the links.
 
-1. Multiplicative weights (Garg and Könemann). Every link has a length, at first a small one: δ / rate. Again and again
-   take the shortest tree from the root, and add to its amount what its narrowest link can carry. Then make each link of
-   this tree longer by the factor 1 + ε · amount / rate, so that later trees avoid links that are used much. Stop when
-   the shortest tree is at least 1 long. Then divide all amounts by one number, so that they fit into the links. Their
-   sum is within about ε of the best rate. But there are many trees, around a hundred.
+1. Multiplicative weights (Garg and Könemann). Every link has a length, at first a small one: δ / rate. Every tree has
+   an amount, the data that it will carry, at first 0. Repeat: take the shortest tree from the root, and increase its
+   amount by what its narrowest link can carry. Make each of its links longer by the factor 1 + ε · increase / rate, so
+   that later trees avoid links that are used much. Stop when the shortest tree is at least 1 long. Then divide all
+   amounts by one number, so that they fit into the links. Their sum is within about ε of the best rate. But there are
+   many trees, around a hundred.
 2. Few trees. An integer programme chooses among these trees. Each tree gets a whole number of units of a link's rate,
    and their sum is as large as the links allow. On eight V100s six trees remain, at the best rate.
 

@@ -25,7 +25,10 @@ def exact_sum(messages, numbers):
 
 
 def squares(variables, sums):
-    """Return Σ g² of each row of the summed gradients. sums: name -> (places, gradient). The norm leaves some out."""
+    """Return Σ g² of each row of the summed gradients. sums: name -> (places, gradient).
+
+    Statistics are left out, and variables that the model excludes from clipping (``clipped``).
+    """
     found = []
     for v in variables:
         _, gradient = sums[v.name]

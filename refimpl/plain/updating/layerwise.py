@@ -4,7 +4,8 @@
     LAMB   u = m / (sqrt(v) + epsilon) + decay w;      ratio = ‖w‖ / ‖u‖;                   w -= rate ratio u
            m, v: Adam's moments of g, corrected because they start at 0
 
-With the ratio, the length of a step depends on the variable's norm, and hardly on the norm of the gradient. The
+With the ratio, the length of a step depends on the variable's norm, and hardly on the norm of the gradient. ``trust``
+is a constant: without momentum and decay, a step of LARS is rate · trust times as long as the variable's norm. The
 ratio is 1 if a norm is 0, and for variables without weight decay (biases). The norms of a sparse variable include only
 rows that have a gradient. Squares are added up exactly over all ranks, as in ``clipping``.
 """
@@ -26,7 +27,7 @@ class LARS(Momentum):
         self.trust = trust
 
     def measured(self, p, state, g, scale, decay, t):
-        """Return the array whose norm divides p's: here g. scale: the factor of clipping, not yet applied to g."""
+        """Return the array whose norm is in the ratio's denominator: g. scale: clipping's factor, not yet in g."""
         return g
 
     def move(self, p, state, g, norms, scale, decay, rate, t):
@@ -43,7 +44,7 @@ class LAMB(Adam):
         super().__init__(beta1, beta2, epsilon)
 
     def measured(self, p, state, g, scale, decay, t):
-        """Update both moments; return the array whose norm divides p's: u, with weight decay."""
+        """Update both moments; return the array whose norm is in the ratio's denominator: u, with weight decay."""
         m, v, g = state["first"], state["second"], g * p.dtype.type(scale)
         m[...], v[...] = self.first(m, g), self.second(v, g)
         u = self.step(m, v, g, 1.0, *self.corrections(t))

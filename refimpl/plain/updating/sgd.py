@@ -64,7 +64,7 @@ class Momentum(SGD):
 
 
 class Nesterov(Momentum):
-    """Sutskever et al. 2013, as PyTorch writes it: a step along the velocity that a second update with g would give."""
+    """Sutskever et al. 2013, as PyTorch writes it. The step takes the velocity as if g had entered it once more."""
 
     def step(self, v, g, rate):
         """Return what is subtracted."""

@@ -54,12 +54,12 @@ class Updates(Sums):
         return {name: optimizer.state(array) for name, array in values.items()}
 
     def accumulated(self, task, window):
-        """Return {name: this rank's gradient of a window}."""
+        """Return {name: this rank's gradient of a window}, divided by the loss scale, a factor in every loss."""
         divisor = task.loss_scale * self.micro_steps(task, len(window))
         return {v.name: self.added([step[v.name] for step in window], divisor) for v in task.variables}
 
     def micro_steps(self, task, count):
-        """Return the number by which the sum of ``count`` micro-steps is divided. (The loss scale divides it, too.)"""
+        """Return the number by which the sum of ``count`` micro-steps is divided, besides the loss scale."""
         count = task.window if self.semantics.partial == "applied-by-window" else count
         return count if self.semantics.window == "average" else 1
 
