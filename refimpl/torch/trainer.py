@@ -64,7 +64,7 @@ class TorchTrainer(OwnLoop):
                 raise ValueError("backward takes what trainer.loss(batch) has just returned, as it is: put a factor or "
                                  "a penalty into the loss function of the Trainer")
             for name, piece in self._pieces().items():
-                self.bound.own[name].grad = to_tensor(piece.gradient)
+                self.bound.own[name].grad = to_tensor(piece.gradient).clone()  # all ranks may share the sum's memory
             self.ready = True
 
     def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:

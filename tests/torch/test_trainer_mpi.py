@@ -62,6 +62,24 @@ def test_other_numbers_are_found(comm, one_rank):
     assert answer("sgd", comm)[1] != one_rank["adagrad"][1]
 
 
+@pytest.mark.ranks(1, 2, 3)
+def test_a_rank_changes_only_its_own_gradients(comm):
+    """Ranks of one machine share the memory in which a long vector is summed; a loop may clip and change ``.grad``."""
+    def steps(comm):
+        torch.manual_seed(1)
+        module, inputs = torch.nn.Linear(100, 90), torch.randn(32, 100)  # 36 KB of gradients
+        trainer = Trainer(module, lambda module, batch: module(batch.inputs).square().sum(), comm=comm,
+                          optimizer=torch.optim.SGD(module.parameters(), lr=0.1))
+        for batch in trainer.shard(DataLoader(inputs, 16)):
+            trainer.backward(trainer.loss(batch))
+            trainer.clip_grad_norm_(0.5)
+            module.weight.grad.mul_(0.5)
+            trainer.step()
+        return trainer.gather().weight.detach()
+
+    assert torch.equal(steps(comm), steps(MPI.COMM_SELF))
+
+
 def test_ranks_that_disagree_are_told(comm):
     if comm.size == 1:
         pytest.skip("one rank agrees with itself")
