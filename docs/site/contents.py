@@ -13,7 +13,7 @@ import commands
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = {
     "Start": ("README", "docs/installation", "docs/troubleshooting", "docs/faq"),
-    "Use": ("docs/training", "docs/plan", "docs/own-model", "docs/torch", "docs/jax", "docs/gpu", "docs/clusters",
+    "Use": ("docs/training", "docs/torch", "docs/jax", "docs/own-model", "docs/plan", "docs/gpu", "docs/clusters",
             "docs/survival", "docs/without-barriers", "docs/svm", "docs/experiments", "docs/command-line"),
     "Validate": ("docs/guide", "docs/conformance", "docs/bugs", "docs/findings"),
     "Teach": ("docs/teaching", "docs/paper", "docs/glossary"),

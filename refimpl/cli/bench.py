@@ -39,7 +39,7 @@ def add(parser):
     parser.add_argument("--seconds", type=seconds, metavar="S",
                         help="time for each comparison (default: longer if times are noisy)")
     parser.add_argument("--rounds", type=whole(), metavar="N",
-                        help="number of rounds in turns; the median counts")
+                        help="how often each program has its turn; the median counts")
     parser.add_argument("--cluster", action="store_true",
                         help="allreduce, training, torch: on an emulated cluster at 200 Mbit/s")
     parser.add_argument("--rates", type=listed, metavar="RATE,RATE,...",

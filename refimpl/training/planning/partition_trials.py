@@ -1,6 +1,6 @@
 """The search for the number of partitions within a job: its first steps are the samples (docs/paper.md, Mechanisms).
 
-Each trial moves the served rows to P partitions, waits a few steps, and measures the mean time of the next few. The
+Each trial moves the rows to P partitions, waits a few steps, and measures the mean time of the next few. The
 time of a step is that of the slowest rank, so it is the same number on every rank, and all ranks choose the same next
 P. A checkpoint contains the complete samples. A resumed run continues with them if its cluster and plan are the same.
 """
@@ -36,7 +36,7 @@ def within_memory(plan: Plan, variables, options) -> Plan:
     if not _searches(plan, variables, options):
         if not _fits(plan, variables, options):
             held = owned_bytes(plan, variables, _arrays(options))
-            raise ValueError(f"rank {held.argmax()} would hold {held.max()} bytes of served rows and their state, the "
+            raise ValueError(f"rank {held.argmax()} would hold {held.max()} bytes of rows and their state, the "
                              f"memory limit is {options.memory_limit}; spread them over more --partitions, let "
                              f"--search-partitions find how many, or use more ranks")
         return plan
