@@ -94,8 +94,3 @@ def test_the_own_model_of_the_readme_trains():
     job = launch(2, [*command.split(), "--steps", "1", "--no-output", "--json"], timeout=120, capture=True,
                  environment={"PYTHONPATH": os.pathsep.join([str(ROOT / folder), str(ROOT)])})
     assert job.returncode == 0 and json.loads(job.stdout)["steps"] == 1, job.stderr
-
-
-def test_files_that_the_readme_names_exist():
-    for link in re.findall(r"\]\(([^)#:]+)\)", README.read_text()):
-        assert (README.parent / link).exists(), link

@@ -1,17 +1,15 @@
 """Cards of lessons and guides, made of what each says of itself; the command line, made of its parsers."""
 
-import importlib
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+import commands
+import contents
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "docs" / "site"))
-contents, commands = importlib.import_module("contents"), importlib.import_module("commands")
 QUESTION = "# 4. The hybrid\n\n*Which way suits\nit?*"
 TAKES = "*About 35 minutes. Read first: [notebook 1](1_adding_up.ipynb),\n[2](2_parameter_server.ipynb).*"
 

@@ -1,15 +1,9 @@
 """Docstrings as reStructuredText."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("sphinx", reason="the extra docs is not installed: make test-docs")
-path = Path(__file__).parents[2] / "docs" / "site" / "docstrings.py"
-spec = importlib.util.spec_from_file_location("docstrings", path)
-docstrings = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(docstrings)
+import docstrings  # noqa: E402
 
 
 @pytest.mark.parametrize(

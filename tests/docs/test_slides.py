@@ -1,14 +1,12 @@
 """Slides of the lessons: what is shown, what is said, and that no answer stands below its question."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("mdit_py_plugins", reason="the extra docs is not installed: make test-docs")
-sys.path.insert(0, str(ROOT / "docs" / "site"))
 import slides  # noqa: E402
 
 LESSONS = sorted(ROOT.glob("notebooks/*.ipynb"))

@@ -1,17 +1,12 @@
-"""``gpu``: CuPy's names, for tests of what kernels do on a GPU. In the simulator, only tests of few threads.
-
-The helper of several of these tests, ``exact_images``, is a module beside them.
-"""
+"""``gpu``: CuPy's names, for tests of what kernels do on a GPU. In the simulator, only tests of few threads."""
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 SIMULATED = os.environ.get("REFIMPL_STANDIN_KERNELS") == "simulator"
 
 

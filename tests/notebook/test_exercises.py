@@ -6,10 +6,9 @@ Solutions are executed with the notebooks.
 import subprocess
 import sys
 
-import exercise_answers as early
-import exercise_answers_later as later
 import numpy as np
 import pytest
+from exercise_answers import PLAN, RIGHT, UNFINISHED, WRONG, curve, ordered, rank_2
 
 from models import Variable
 from models.nmt import PRESETS, TranslationModel
@@ -40,18 +39,18 @@ def test_the_three_verdicts():
     assert "TypeError: 'int' object is not callable" in check_double(7).why and check_double(7).right is False
 
 
-@pytest.mark.parametrize("check, answer", early.RIGHT + later.RIGHT)
+@pytest.mark.parametrize("check, answer", RIGHT)
 def test_right_answers(check, answer):
     assert check(answer).right is True
 
 
-@pytest.mark.parametrize("check, answer", early.UNFINISHED + later.UNFINISHED + [
-    (check, ...) for check, _ in early.RIGHT + later.RIGHT if check not in (early.rank_2, early.curve)])
+@pytest.mark.parametrize("check, answer", UNFINISHED + [
+    (check, ...) for check, _ in RIGHT if check not in (rank_2, curve)])
 def test_no_answer_is_no_mistake(check, answer):
     assert check(answer).right is None
 
 
-@pytest.mark.parametrize("check, answer, hint", early.WRONG + later.WRONG)
+@pytest.mark.parametrize("check, answer, hint", WRONG)
 def test_wrong_answers_get_a_hint(check, answer, hint):
     verdict = check(answer)
     assert verdict.right is False and hint in verdict.why
@@ -65,7 +64,7 @@ def test_lesson_2_has_the_bytes_of_its_worked_example():
 
 def test_a_plan_is_checked_where_nothing_else_was_imported():
     """Strategies register themselves when they are imported: whoever starts with exercise 2 has imported none."""
-    code = f"from refimpl.notebook.exercises.hybrid import check_plan; print(check_plan({early.PLAN}).right)"
+    code = f"from refimpl.notebook.exercises.hybrid import check_plan; print(check_plan({PLAN}).right)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True\n"
 
 
@@ -97,4 +96,4 @@ def test_the_order_statistic_is_what_the_scripted_clock_does(seconds):
     for backup in range(workers):
         owner = Watched(0, 1, workers, 1, variables, Options("sgd", 1.0), f"backup:{backup}")
         happened = run([owner], [Still()] * workers, variables, seconds)
-        assert seen(happened, owner).updates == (later.ordered(seconds, backup),)
+        assert seen(happened, owner).updates == (ordered(seconds, backup),)

@@ -1,8 +1,3 @@
-"""The helpers of these tests, ``constructed``, are a module beside them."""
+"""Each file runs by itself, and plans know the strategies that were imported."""
 
-import sys
-from pathlib import Path
-
-import refimpl.strategies  # noqa: F401  each file runs by itself, and plans know their strategies
-
-sys.path.insert(0, str(Path(__file__).parent))
+import refimpl.strategies  # noqa: F401

@@ -1,9 +1,5 @@
-"""The modules of these tests, ``toy_modules``, are a file beside them, and ``framework_toys`` is one of
-tests/training; without PyTorch there is nothing to test."""
+"""Without PyTorch there is nothing to test."""
 
 import importlib.util
-import sys
-from pathlib import Path
 
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "training")]

@@ -1,11 +1,6 @@
-"""The helpers of these tests, ``toys`` and ``searching``, are modules beside them."""
-
-import sys
-from pathlib import Path
+"""What tests of partition searches share."""
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture

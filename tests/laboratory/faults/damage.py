@@ -1,12 +1,15 @@
 """Damage to a file, as data: functions of (content, random numbers). They know no format but JSON and safetensors."""
 
+import copy
 import json
+import math
 import random
 
 import numpy as np
 from safetensors.numpy import load, save
 
-STRANGE = (None, True, False, 0, -1, 3, 0.5, 1e300, 10**30, "", "x", "6", [], {}, [[]], [None], {"a": 1}, "\ud800")
+STRANGE = (None, True, False, 0, -1, 3, 2**63, 10**400, 0.5, 1e300, math.nan, math.inf, "", "x", "6", "ä\n",
+           "x" * 5000, "/dev/zero", [], {}, [[]], [None], {"a": 1}, {"": 0}, "\ud800")
 DEEP = 200_000  # brackets: far deeper than a reader that calls itself can go
 
 
@@ -50,6 +53,14 @@ def damage_json(how: str, text: str, rng: random.Random) -> tuple[bytes, str]:
             kinds = [one for one in STRANGE if type(one) is not type(parent[path[-1]])]
             parent[path[-1]] = rng.choice(kinds)
             done = f"{where} is {parent[path[-1]]!r}"
+        case "another's":
+            here = parent[path[-1]]
+            other = rng.choice([p for p in paths_of(value) if _parent(value, (*p, None)) != here] or [path])
+            parent[path[-1]] = copy.deepcopy(_parent(value, (*other, None)))
+            done = f"{where} is what {'/'.join(map(str, other))} is"
+        case "nest":
+            parent[path[-1]] = [parent[path[-1]]]
+            done = f"{where} is in a list"
         case "drop":
             del parent[path[-1]]
             done = f"{where} is missing"
@@ -77,6 +88,10 @@ def damage_bytes(how: str, content: bytes, rng: random.Random) -> tuple[bytes, s
             damaged = bytearray(content)
             damaged[at // 8] ^= 1 << at % 8
             return bytes(damaged), f"bit {at} is flipped"
+        case "over" | "gone":
+            at, most = rng.randrange(len(content)), rng.randrange(1, 9)
+            new = bytes(byte ^ rng.randrange(1, 256) for byte in content[at:at + most]) if how == "over" else b""
+            return content[:at] + new + content[at + most:], f"from byte {at} on {most} are {new or 'gone'}"
         case "truncate":
             kept = rng.randrange(len(content))
             return content[:kept], f"cut after {kept} bytes"
@@ -89,9 +104,9 @@ def damage_bytes(how: str, content: bytes, rng: random.Random) -> tuple[bytes, s
     raise ValueError(f"no damage {how}")
 
 
-BYTE_DAMAGES = ("flip", "truncate", "empty", "noise", "longer")
-JSON_DAMAGES = ("value", "number", "number", "type", "type", "drop", "extra", "duplicate", "deep", "flip", "truncate",
-                "empty", "noise")
+BYTE_DAMAGES = ("flip", "over", "gone", "truncate", "empty", "noise", "longer")
+JSON_DAMAGES = ("value", "number", "number", "type", "type", "another's", "nest", "drop", "extra", "duplicate", "deep",
+                "flip", "truncate", "empty", "noise")
 
 
 def damage_arrays(how: str, content: bytes, rng: random.Random) -> tuple[bytes, str]:

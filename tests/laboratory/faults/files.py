@@ -20,7 +20,7 @@ PLANS = ("owner out of range", "owner negative", "owners in millions", "owner of
          "a placement left out", "buckets of strangers", "machines of strangers")
 DAMAGES = {"manifest": JSON_DAMAGES, "pointer": POINTERS, "arrays": ARRAY_DAMAGES, "plan": (*JSON_DAMAGES, *PLANS),
            "metrics": JSON_DAMAGES, "config": JSON_DAMAGES}
-FORGED = ("truncate", "empty", "noise", "longer", "integers", "float64", "shape", "missing", "no carried state")
+FORGED = ("gone", "truncate", "empty", "noise", "longer", "integers", "float64", "shape", "missing", "no carried state")
 """Damages of arrays that can be seen whoever has signed them; of other values, signed anew, nobody can know."""
 MILLIONS = 3_000_000
 

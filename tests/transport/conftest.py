@@ -1,6 +1,0 @@
-"""The helper of several of these tests, ``processes``, is a module beside them."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
