@@ -50,7 +50,7 @@ def _of(rules: dict, semantics) -> Deviation:
             words.append(f"your {what} match {DIVISION[field][value]}, not {declared}")
         else:
             declared = getattr(semantics, field)
-            words.append(f'your numbers match "{field}": "{value}" ({CHOICES[field][value]}). Your manifest says '
-                         f'"{declared}" ({CHOICES[field][declared]})')
+            words.append(f"your numbers match {field}={value} ({CHOICES[field][value]}). Your manifest says "
+                         f"{field}={declared} ({CHOICES[field][declared]})")
     return Deviation(" and ".join(f"{f}={v}" for f, v in rules.items()), ". Also, ".join(words), {}, lambda case: any(
         CONCERNS.get(field, anywhere)(case) for field in rules), rules)
