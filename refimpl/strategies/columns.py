@@ -96,6 +96,4 @@ class ColumnsExchange(AllreduceExchange, of=Columns):
         return blocks_of(self.ranks, self.xp, shard.variable.whole, shard.array(slot), sources, takers, phase)
 
     def kept(self, name):
-        part = self.shards[name].variable
-        rows = [range(part.first, part.first + part.shape[0])]
-        return [Holding(self.shards[name], rows, alone=self.mesh.data == 1)]
+        return [Holding(self.shards[name], [self.shards[name].variable.rows], alone=self.mesh.data == 1)]

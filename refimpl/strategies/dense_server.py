@@ -38,7 +38,7 @@ class ServedDense(OwnedDense):
 
     @classmethod
     def pieces(cls, placed, ranks):
-        return sorted((Piece.whole_of(strategy.owners[0], variable) for variable, strategy in placed),
+        return sorted((Piece(strategy.owners[0], variable) for variable, strategy in placed),
                       key=lambda piece: piece.owner)  # those of one owner in the model's order
 
     @classmethod

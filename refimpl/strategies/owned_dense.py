@@ -7,7 +7,6 @@ server itself: ``refimpl.server.dense``.
 """
 
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -16,44 +15,25 @@ from kernels.arrays import as_array
 from models import Variable
 from refimpl.gradients import Arena, Layout
 from refimpl.plan.codecs import scale_bytes
-from refimpl.plan.partitions.parts import rows_of
+from refimpl.plan.partitions.parts import RowsOf
 from refimpl.plan.strategy import Strategy
 from refimpl.server import Holding, ReducedGradient, Shard
 from refimpl.server.dense import DenseServer, LocalDenseAggregation
-from refimpl.strategies.blocks import blocks_of
+from refimpl.strategies.blocks import blocks_of, table_shape
 from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.served_bytes import across, inside, nodes_pushed
 
 
 class Piece(NamedTuple):
-    """Consecutive rows of a dense variable, and the rank that owns them. A scalar is one row."""
+    """Consecutive rows of a dense variable, and the rank that owns them. part: the variable itself if it is whole."""
 
     owner: int
-    variable: Variable
-    rows: range
+    part: Variable | RowsOf
 
-    @classmethod
-    def whole_of(cls, owner: int, variable) -> "Piece":
-        """Return all rows of a variable as one piece. Local."""
-        return cls(owner, variable, range(variable.shape[0] if variable.shape else 1))
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the piece has all rows."""
-        return self.rows == self.whole_of(self.owner, self.variable).rows
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return len(self.rows) * prod(self.variable.shape[1:])
-
-    def of(self, whole):
-        """Return a view of these rows of a whole array. Local."""
-        return whole if self.is_whole else whole[self.rows.start:self.rows.stop]
-
-    def as_variable(self) -> Variable:
-        """Return these rows as a variable of the same name. Local."""
-        return self.variable if self.is_whole else rows_of(self.variable, self.rows.start, self.rows.stop)
+def rows_in(part) -> range:
+    """Return the row numbers of a piece in its variable. A scalar is one row. Local."""
+    return part.rows if isinstance(part, RowsOf) else range(table_shape(part)[0])
 
 
 @dataclass(frozen=True)
@@ -76,7 +56,7 @@ class OwnedDense(Strategy):
         """The bytes of each node's gradient from each client to the owner, and of the values back to each client."""
         owned, codec, found = {}, placed[0][1].coding, scale_bytes(placed, plan.ranks)
         for piece in cls.pieces(placed, plan.ranks):
-            owned.setdefault(piece.variable.name, np.zeros(plan.ranks, np.int64))[piece.owner] += piece.size
+            owned.setdefault(piece.part.name, np.zeros(plan.ranks, np.int64))[piece.owner] += piece.part.size
         (of_rank, of_client), one = nodes_pushed(plan), np.ones(plan.ranks, np.int64)
         dtypes = {variable.name: variable.dtype for variable, _ in placed}
         for name, elements in owned.items():
@@ -101,15 +81,19 @@ class OwnedDenseExchange(Exchange, of=OwnedDense):
     def __init__(self, placed, plan, comm, seed, xp, shared):
         super().__init__(placed, plan, comm, seed, xp, shared)
         codec, self.pieces = self.codec, (pieces := type(placed[0][1]).pieces(placed, plan.ranks))
-        self.variables = list({piece.variable.name: piece.variable for piece in pieces}.values())
+        self.variables = list({part.name: getattr(part, "whole", part) for _, part in pieces}.values())
         layout = Layout.of(self.variables)
         self.values = Arena(layout, xp)
         self.gradients = self.dense_tree(layout.encoded(codec), xp, codec, plan.microbatches)
-        self.mine = {p.variable.name: p for p in pieces if p.owner == comm.rank}
-        self.shards = {name: Shard(p.as_variable(), p.of(self.values[name])) for name, p in self.mine.items()}
-        for shard in self.shards.values():  # the first pull brings the values of the other owners
-            shard.values[...] = as_array(xp, shard.variable.initial_value(seed))
-        ends = np.cumsum([0] + [sum(p.size for p in pieces if p.owner == r) for r in range(comm.size)]).tolist()
+        self.shards = {}
+        for part in [part for owner, part in pieces if owner == comm.rank]:
+            values = self.values[part.name]
+            if isinstance(part, RowsOf):
+                values = values[part.rows.start:part.rows.stop]
+            values[...] = as_array(xp, part.initial_value(seed))  # the first pull brings those of the other owners
+            self.shards[part.name] = Shard(part, values)
+        sizes = [sum(part.size for owner, part in pieces if owner == r) for r in range(comm.size)]
+        ends = np.cumsum([0] + sizes).tolist()
         self.stretches = [slice(*ends[r:r + 2]) for r in range(comm.size)]
         self.decoded = codec.room(self.values.flat[self.stretches[comm.rank]])
         elements = [layout.overlaps(stretch.start, stretch.stop) for stretch in self.stretches]
@@ -142,11 +126,13 @@ class OwnedDenseExchange(Exchange, of=OwnedDense):
         return reduced
 
     def blocks(self, name, slot, takers, phase):
-        pieces = [piece for piece in self.pieces if piece.variable.name == name]
-        mine = self.shards[name].array(slot) if name in self.mine else None
-        return blocks_of(self.comm, self.xp, pieces[0].variable, mine,
-                         lambda _: {piece.owner: [piece.rows] for piece in pieces}, takers, phase)
+        variable = next(v for v in self.variables if v.name == name)
+        owned = {owner: [rows_in(part)] for owner, part in self.pieces if part.name == name}
+        mine = self.shards[name].array(slot) if name in self.shards else None
+        return blocks_of(self.comm, self.xp, variable, mine, lambda _: owned, takers, phase)
 
     def kept(self, name):
-        piece = self.mine.get(name)
-        return [Holding(self.shards[name], None if piece.is_whole else [piece.rows], alone=True)] if piece else []
+        if name not in self.shards:
+            return []
+        part = self.shards[name].variable
+        return [Holding(self.shards[name], [part.rows] if isinstance(part, RowsOf) else None, alone=True)]

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from refimpl.plan.partitions.parts import rows_of
+from refimpl.strategies.blocks import table_shape
 from refimpl.strategies.owned_dense import OwnedDense, Piece
 
 
@@ -27,12 +29,13 @@ class ReduceScatter(OwnedDense):
         """The piece of rank r begins with the row nearest to element r / N of the arena."""
         found, before, total = [], 0, sum(variable.size for variable, _ in placed)
         for variable, _ in placed:
-            whole = Piece.whole_of(0, variable)
-            rows, width = len(whole.rows), max(1, whole.size) / max(1, len(whole.rows))
+            rows = table_shape(variable)[0]
+            width = max(1, variable.size) / max(1, rows)
             inside = [round((r * total / ranks - before) / width) for r in range(1, ranks)]
             ends = [0, *(min(max(0, row), rows) for row in inside), rows]
-            own = [Piece(r, variable, range(*ends[r:r + 2])) for r in range(ranks) if ends[r] < ends[r + 1]]
-            found += own or [whole]  # a variable without rows
+            own = [Piece(r, variable if stop - start == rows else rows_of(variable, start, stop))
+                   for r, (start, stop) in enumerate(zip(ends, ends[1:])) if start < stop]
+            found += own or [Piece(0, variable)]  # a variable without rows
             before += variable.size
         return found
 

@@ -9,6 +9,7 @@ from refimpl.gradients import cover, leaves_of
 from refimpl.plan import ledger_keys, make_plan, predict_step
 from refimpl.plan.cost import bytes_between
 from refimpl.strategies import ReduceScatter
+from refimpl.strategies.owned_dense import rows_in
 
 ROWS, DENSE = Variable("rows", (12, 5), sparse=True), Variable("dense", (8,))
 BOTH = [ROWS, DENSE]
@@ -60,15 +61,15 @@ def test_reduce_scatter_cuts_between_rows_as_evenly_as_can_be(ranks):
         variables = [Variable(f"v{i}", shape) for i, shape in enumerate(shapes)]
         plan = make_plan(variables, "allreduce", ranks, ranks, shard_optimizer=True)
         pieces = ReduceScatter.pieces([(v, plan.strategies[v.name]) for v in variables], ranks)
-        assert [p.owner for p in pieces if p.size] == sorted(p.owner for p in pieces if p.size)
+        assert [p.owner for p in pieces if p.part.size] == sorted(p.owner for p in pieces if p.part.size)
         for v in variables:
-            rows = [row for p in pieces if p.variable is v for row in p.rows]
+            rows = [row for _, part in pieces if part.name == v.name for row in rows_in(part)]
             assert rows == list(range(v.shape[0] if v.shape else 1))  # each on one rank, in order
         w, row = sum(v.nbytes for v in variables), max(v.nbytes // max(1, *v.shape[:1], 1) for v in variables)
         between = sum((sent for key, sent in bytes_between(plan, variables, {}, {}).items() if key[2] == "dense"),
                       np.zeros((ranks, ranks)))
         for rank in range(ranks):
-            own = 4 * sum(p.size for p in pieces if p.owner == rank)
+            own = 4 * sum(p.part.size for p in pieces if p.owner == rank)
             assert abs(own - w / ranks) <= row
             assert between[rank].sum() == between[:, rank].sum() == w + (ranks - 2) * own
             assert abs(between[rank].sum() - 2 * (ranks - 1) * w / ranks) <= (ranks - 2) * row

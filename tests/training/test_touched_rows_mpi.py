@@ -91,6 +91,6 @@ def test_a_rank_holds_an_nth_of_the_state(comm):
         dense = [v for v in trainer.model.variables if not v.sparse]
         full = slots * sum(v.nbytes for v in dense if not v.statistic)
         mine = [piece for piece in ReduceScatter.pieces([(v, ReduceScatter()) for v in dense], comm.size)
-                if piece.owner == comm.rank and not piece.variable.statistic]
+                if piece.owner == comm.rank and not piece.part.statistic]
         assert state_bytes(whole) == full and comm.allreduce(state_bytes(trainer)) == full
-        assert state_bytes(trainer) == slots * 4 * sum(piece.size for piece in mine)
+        assert state_bytes(trainer) == slots * 4 * sum(piece.part.size for piece in mine)

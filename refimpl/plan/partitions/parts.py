@@ -18,6 +18,11 @@ class RowsOf(Variable):
         rows = range(self.shape[0])[start:stop:stride]
         return self.whole.initial_rows(seed, self.first + rows.start, self.first + rows.stop, rows.step)
 
+    @property
+    def rows(self) -> range:
+        """Its row numbers in the whole variable."""
+        return range(self.first, self.first + self.shape[0])
+
     def cut(self, ids):
         """Return the whole variable's row numbers that lie here, counted from ``first``. ids: sorted. Local."""
         low, high = np.searchsorted(ids, (self.first, self.first + self.shape[0]))
