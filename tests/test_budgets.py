@@ -27,14 +27,14 @@ BUDGETS = {
     "refimpl/notebook": 1802,
     "refimpl/pictures": 2000,
     "refimpl/plain": 4764,
-    "refimpl/plan": 3143,
-    "refimpl/server": 867,
-    "refimpl/strategies": 1723,
+    "refimpl/plan": 3147,
+    "refimpl/server": 883,
+    "refimpl/strategies": 1750,
     "refimpl/svm": 164,
     "refimpl/torch": 1951,
-    "refimpl/training": 8056,
-    "refimpl/transport": 4025,
-    "tests": 46132,
+    "refimpl/training": 8104,
+    "refimpl/transport": 4027,
+    "tests": 46159,
 }
 
 
@@ -101,7 +101,7 @@ def test_a_room_that_grew_and_a_room_that_shrank_are_named(tmp_path, lines, says
     (tmp_path / "refimpl" / "plan" / "cost.py").write_text("pass\n" * 900)
     (tmp_path / "refimpl" / "plan" / "layers" / "sent.py").write_text("pass\n" * (lines - 900))
     assert lines_of_rooms(tmp_path) == {"refimpl/plan": lines}
-    (line,) = differences(lines_of_rooms(tmp_path), {"refimpl/plan": 1000})
+    (line,) = differences(lines_of_rooms(tmp_path), dict.fromkeys(lines_of_rooms(tmp_path), 1000))
     assert line.startswith(says)
 
 

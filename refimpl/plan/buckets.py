@@ -6,6 +6,7 @@ declaration. Values are pulled in the order of declaration.
 
 from collections import Counter
 from dataclasses import replace
+from itertools import takewhile
 from typing import NamedTuple
 
 from refimpl.gradients import leaves_of
@@ -49,7 +50,8 @@ def with_buckets_for(way: str, plan: Plan, variables) -> Plan:
     """Return the plan with the buckets for a way of overlapping (``training.step.overlap_choice``). Local.
 
     "thread": those of ``with_buckets``.  "early": those of dense variables whose sums can begin early, and one for each
-    other kind.
+    other kind. Rows on the server have two: variables behind a dense one, whose gradients a model computes first; and
+    the others, whose rows it needs first.
     """
     def cut(strategy):
         return strategy.early and not strategy.sparse
@@ -59,7 +61,9 @@ def with_buckets_for(way: str, plan: Plan, variables) -> Plan:
     pieces = with_buckets(plan, variables)
     if way == "thread":
         return pieces
-    whole = [bucket.names for bucket in buckets_of(plan) if not cut(bucket.strategy)]
+    first = {v.name for v in takewhile(lambda v: v.sparse, variables)}
+    whole = [names for bucket in buckets_of(plan) if not cut(bucket.strategy) for last in (False, True)
+             if (names := tuple(n for n in bucket.names if (bucket.strategy.early and n in first) == last))]
     return replace(plan, buckets=(*whole, *(names for names in pieces.buckets if cut(plan.strategies[names[0]]))))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from kernels import RowGradient, array_module, take_rows, unique_ids
 from refimpl.gradients import TreeSum, cover, leaves_of
 from refimpl.server.clients import Aggregators
-from refimpl.server.row_numbers import exchange_row_numbers
+from refimpl.server.row_numbers import begin_row_numbers
 from refimpl.server.rows import RowServer, taken
 
 
@@ -33,9 +33,9 @@ class LocalAggregation:
         """Return name -> (k, d), the current values of rows. needs: name -> (k,) int64, sorted, unique."""
         me, places = self.comm.rank, {name: self._by_aggregator(name, ids) for name, ids in needs.items()}
         asked = {(name, rank): needs[name][some] for name in needs for rank, some in places[name].items()}
-        lists, _ = exchange_row_numbers(
+        lists, _ = begin_row_numbers(
             self.comm, {peer: [(name, asked[name, peer]) for name in needs if peer in self.through[name]]
-                        for peer in self.peers}, {peer: self._mine(needs) for peer in self.peers}, "gather")
+                        for peer in self.peers}, {peer: self._mine(needs) for peer in self.peers}, "gather")()
         wanted = {(name, me): asked[name, me] for name in needs}
         wanted |= {(name, peer): ids for peer, some in lists.items() for name, ids in zip(self._mine(needs), some)}
         union = {name: unique_ids(np.concatenate([ids for (of, _), ids in wanted.items() if of == name]))
@@ -51,16 +51,16 @@ class LocalAggregation:
         return {name: self._put_together(name, places[name], came) for name in needs}
 
     def push(self, parts: dict, phase: str = "push"):
-        """Yield a ReducedGradient of each round's partitions that this rank owns; parts: see ``RowServer.push``."""
+        """Yield what ``RowServer.push`` does; parts: see there."""
         mine = {name: [(node, g, self._by_aggregator(name, g.ids)) for node, g in nodes]
                 for name, nodes in parts.items()}
         leaving = {peer: [(name, g, where[peer]) for name in parts if peer in self.through[name]
                           for _, g, where in mine[name]] for peer in self.peers}
         rows = {peer: [taken(g.rows, where) for _, g, where in some] for peer, some in leaving.items()}
-        ids, along = exchange_row_numbers(
+        ids, along = begin_row_numbers(
             self.comm, {peer: [(name, g.ids[where]) for name, g, where in some] for peer, some in leaving.items()},
             {peer: [name for name in self._mine(parts) for _ in self.nodes[peer]] for peer in self.peers}, "aggregate",
-            rows, self.server.room_of(parts))
+            rows, self.server.room_of(parts))()
         sends = [(peer, part, {name: part.size}) for peer, some in rows.items()
                  for (name, _, _), part in zip(leaving[peer], some)]
         came, receives = {name: [] for name in parts}, []

@@ -16,15 +16,14 @@ from refimpl.transport.packed import apart
 HEAD = FIRST // 8  # numbers in a first message, lengths and row numbers
 
 
-def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming: dict[int, list[str]],
-                         phase: str, rows: dict[int, list] | None = None, room=None, meanwhile=lambda: None
-                         ) -> tuple[dict, dict]:
-    """Send each peer its lists; return each peer's lists for this rank, and rows. Collective over these ranks.
+def begin_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming: dict[int, list[str]], phase: str,
+                      rows: dict[int, list] | None = None, room=None, tag: int = 0):
+    """Send each peer its lists; return a function that waits for each peer's lists for this rank. Collective.
 
     outgoing[peer]: (variable, (k,) int64) of each list.  incoming[peer]: the variable of each list from this peer.
     rows: peer -> (k, d) rows on the host, of each list.  room(name, k): an array for such rows; None: send no rows.
-    Returns peer -> lists, (k,) int64 each; and peer -> rows of each list, for peers whose rows have come with their
-    numbers. Peers to which rows were sent with their numbers are removed from ``rows``.
+    The function returns peer -> lists, (k,) int64 each; and peer -> rows of each list, for peers whose rows have come
+    with their numbers. Peers to which rows were sent with their numbers are removed from ``rows`` at once.
     Bytes: 8 for each list (control), 8 for each row number (indices), and the rows sent with their numbers.
     """
     what = f"{phase} (row numbers)"
@@ -41,19 +40,27 @@ def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming
         elif size > 8 * ends[peer]:
             numbers = np.concatenate(parts)
             leaving[peer], rest = [numbers[:ends[peer]]], [*rest, (peer, numbers[ends[peer]:])]
-    first = comm.post(list(leaving.items()), [(peer, head.view(np.uint8)) for peer, head in heads.items()], what)
-    rest = comm.post(rest, [], what)  # to be waited for by itself: it may leave only when its peer asks for it
-    meanwhile()
-    first.wait()
-    came = {peer: _whole(head, expected[peer]) for peer, head in heads.items()}
-    more = [(peer, came[peer][len(head):]) for peer, head in heads.items() if len(came[peer]) > len(head)]
-    comm.post([], more, what).wait()
-    rest.wait()
+    first = comm.post(list(leaving.items()), [(p, head.view(np.uint8)) for p, head in heads.items()], what, tag)
+    rest = comm.post(rest, [], what, tag)  # to be waited for by itself: it may leave only when its peer asks for it
+    for peer, lists in outgoing.items():
+        _count(comm, "sent", peer, [(name, len(numbers)) for name, numbers in lists], phase)
+
+    def finish():
+        first.wait()
+        came = {peer: _whole(head, expected[peer]) for peer, head in heads.items()}
+        more = [(peer, came[peer][len(head):]) for peer, head in heads.items() if len(came[peer]) > len(head)]
+        comm.post([], more, what, tag).wait()
+        rest.wait()
+        return _received(comm, incoming, expected, heads, came, room, phase)
+
+    return finish
+
+
+def _received(comm, incoming, expected, heads, came, room, phase):
+    """Count what came; return the lists, and the rows that came with them."""
     result = {peer: [] for peer in incoming}
     for peer, n in expected.items():
         result[peer] = np.split(came[peer][n:], np.cumsum(came[peer][:n])[:-1])
-    for peer, lists in outgoing.items():
-        _count(comm, "sent", peer, [(name, len(numbers)) for name, numbers in lists], phase)
     for peer, names in incoming.items():
         _count(comm, "received", peer, list(zip(names, map(len, result[peer]))), phase)
     return result, {} if room is None else {peer: found for peer, head in heads.items() if (found := _along(

@@ -17,7 +17,7 @@ from refimpl.gradients.codecs import IDENTITY, Codec, codec_of
 from refimpl.server.clients import Clients
 from refimpl.server.partition import Partitioning, row_bytes
 from refimpl.server.rounds import ahead, cut, partitions_a_round, round_edges
-from refimpl.server.row_numbers import exchange_row_numbers
+from refimpl.server.row_numbers import begin_row_numbers
 from refimpl.server.shard import ReducedGradient, Shard
 from refimpl.transport import Communicator
 from refimpl.transport.packed import Taken
@@ -28,6 +28,7 @@ class RowServer:
 
     shards: name -> the rows that this rank owns.  partitionings: name -> the owners of rows, the same on every rank.
     clients: the ranks that pull and push, and the nodes of the tree that they push.  codec: of row gradients.
+    Several pulls and pushes may be under way at the same time if their messages have different tags.
     """
 
     def __init__(self, shards: dict[str, Shard], partitionings: dict[str, Partitioning], comm: Communicator,
@@ -43,12 +44,19 @@ class RowServer:
 
     def pull(self, needs: dict, phase: str = "pull") -> dict:
         """Return name -> (k, d), the current values of rows. needs: name -> (k,) int64, sorted, unique."""
+        return [*self.pulling(needs, phase)][-1]
+
+    def pulling(self, needs: dict, phase: str = "pull", tag: int = 0):
+        """Yield None after row numbers were sent, and after rows of each round were. At last yield what ``pull`` does.
+        """
         names = list(needs)
         routes = {name: self.partitionings[name].route(ids) for name, ids in needs.items()}
         served = [name for name in names if name in self.mine]
-        asked, _ = exchange_row_numbers(
+        finish = begin_row_numbers(
             self.comm, {o: [(name, routes[name].of(o)) for name in names if self._owns(o, name)] for o in self.owners},
-            {client: served for client in self.clients}, phase)
+            {client: served for client in self.clients}, phase, tag=tag)
+        yield None
+        asked, _ = finish()
         mine = {name: self._cut_by_owner(name, routes[name]) for name in names}
         theirs = [(client, name, ids, cut(ids, self.edges[name][self.comm.rank]))
                   for client, lists in asked.items() for name, ids in zip(served, lists)]
@@ -59,23 +67,27 @@ class RowServer:
                      for rows in [taken(self.shards[name].values, ids[_of(pieces, number)])]]
             receives = [(owner, rows, {name: rows.size}) for name in names for owner in self.owners
                         for rows in [answers[name][_of(mine[name][owner], number)]]]
-            pending = self.comm.start(sends, receives, phase, "rows")
+            pending = self.comm.start(sends, receives, phase, "rows", tag=tag)
             for name in names:
                 own = _of(mine[name][self.comm.rank], number)
                 answers[name][own] = take_rows(self.shards[name].values, routes[name].numbers[own])
             return pending
 
         for pending in ahead(map(begin, self._rounds(names))):
+            yield None
             pending.wait()
-        return {name: routes[name].unsort(rows) for name, rows in answers.items()}
+        yield {name: routes[name].unsort(rows) for name, rows in answers.items()}
 
-    def push(self, parts: dict, phase: str = "push"):
-        """Yield a ReducedGradient of each round's partitions that this rank owns, as soon as it is complete.
+    def push(self, parts: dict, phase: str = "push", tag: int = 0):
+        """Yield None after row numbers and the first rows were sent. Then yield each sum as soon as it is complete.
 
+        A sum is a ReducedGradient of a round's partitions that this rank owns.
         parts: name -> [(node, RowGradient)], encoded, for each node that this rank pushes; ids are the variable's rows.
         """
         sent = {name: [self._routed(name, gradient) for _, gradient in nodes] for name, nodes in parts.items()}
-        left, gone, coming = self._announce(sent, phase)
+        left, gone, announced = self._announce(sent, phase, tag)
+        yield None
+        coming = self._coming(list(sent), *announced())
 
         def begin(number):
             sends, receives, nodes = [] if gone and number == 0 else self._leaving(sent, left, number), [], {}
@@ -89,7 +101,7 @@ class RowServer:
                     if there is None:
                         receives.append((client, some, {name: some.size}))
                     nodes[name].append((node, RowGradient(numbers[here], some)))
-            return nodes, [self.comm.start(sends, receives, phase, "rows")] if sends or receives else []
+            return nodes, [self.comm.start(sends, receives, phase, "rows", tag=tag)] if sends or receives else []
 
         for number, (nodes, pending) in enumerate(ahead(map(begin, self._rounds(parts)))):
             for messages in [*pending, *gone]:
@@ -110,10 +122,11 @@ class RowServer:
         return [(owner, some, {name: some.size}) for name, nodes in sent.items() for route, gradients, pieces in nodes
                 for owner in owners for some in [_part(route, gradients, _of(pieces[owner], number))]]
 
-    def _announce(self, sent, phase):
+    def _announce(self, sent, phase, tag):
         """Send row numbers, and rows from the host behind them, before it is known what comes.
 
-        Return the owners that get rows in rounds, the messages of round 0 if they are on their way, and ``_coming``.
+        Return the owners that get rows in rounds, the messages of round 0 if they are on their way, and a function that
+        returns what comes.
         """
         leaving = {owner: [(name, *each) for name in sent if self._owns(owner, name) for each in sent[name]]
                    for owner in self.owners}
@@ -121,17 +134,13 @@ class RowServer:
         rows = {owner: [] if room is None else [
             _part(route, rows, slice(*route.bounds[owner:owner + 2])) for _, route, rows, _ in some]
             for owner, some in leaving.items()}
-        left, gone = rows.keys(), []
-
-        def follow():
-            if room is not None:
-                gone.append(self.comm.start(self._leaving(sent, left, 0), [], phase, "rows"))
-
-        announced, came = exchange_row_numbers(
+        announced = begin_row_numbers(
             self.comm, {o: [(name, route.of(o)) for name, route, _, _ in some] for o, some in leaving.items()},
             {client: [name for name in sent if name in self.mine for _ in self.nodes[client]]
-             for client in self.clients}, phase, rows, room, follow)
-        return left, gone, self._coming(list(sent), announced, came)
+             for client in self.clients}, phase, rows, room, tag)
+        gone = [] if room is None else [
+            self.comm.start(self._leaving(sent, rows.keys(), 0), [], phase, "rows", tag=tag)]
+        return rows.keys(), gone, announced
 
     def _coming(self, names, announced, came) -> dict:
         """Return name -> (client, node, row numbers, slices by round, rows) of each row gradient that will arrive.

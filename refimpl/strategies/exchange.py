@@ -27,6 +27,7 @@ class Exchange:
     gradients: the tree in which this rank's gradients add up.
     channel: its number, unique among the exchanges of a training, because several may run at the same time.
     step: the number of the current step, for codecs that round at random.
+    pushing: what ``begin`` has begun, if its messages need to be kept; else None.
     """
 
     phase: str
@@ -34,7 +35,7 @@ class Exchange:
     variables: list[Variable]
     shards: dict[Any, Shard]
     gradients: DenseTree | RowTree
-    channel, step = 0, 0
+    channel, step, pushing = 0, 0, None
 
     def __init_subclass__(cls, of=None):
         if of is not None:
@@ -68,6 +69,11 @@ class Exchange:
         Collective; local if the variables are replicated.
         """
         return {}
+
+    def pulling(self, needs: dict[str, Any]):
+        """Yield what ``pull`` returns. Before, yield None when this rank waits and may do something else. Collective.
+        """
+        yield self.pull(needs)
 
     def dense(self) -> dict[str, Any]:
         """Return name -> whole value of each dense variable, from the last pull. Local."""

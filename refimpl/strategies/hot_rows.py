@@ -32,7 +32,7 @@ class HotRows(ServedRows):
     """hot: H.  replica: the strategy of the hot rows, one of REPLICAS.  owners, scheme: of the other rows' partitions.
     """
 
-    name, automatic = "hot-rows", False
+    name, automatic, early = "hot-rows", False, False
     label = "server, hot rows replicated"
 
     hot: int = 0

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernels import array_module, take_rows
+from refimpl.collectives.running.runner import CHANNELS, TREES
+from refimpl.collectives.running.segments import LANES
 from refimpl.gradients import RowTree
 from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.strategy import Owners, Strategy
@@ -30,7 +32,7 @@ PIECE = 1 << 20  # bytes of rows in flight between two ranks while partitions mo
 class ServedRows(Strategy):
     """owners: the rank of each partition.  scheme: which rows a partition has, see ``Partitioning``."""
 
-    name, sparse, replicated, partitioned = "server", True, False, True
+    name, sparse, replicated, partitioned, early = "server", True, False, True, True
     label, colour, mark = "server", "blue", "o"
     keys = (("gather", "indices"), ("pull", "indices"), ("pull", "rows"), ("scatter", "rows"),
             ("aggregate", "indices"), ("aggregate", "rows"), ("push", "indices"), ("push", "rows"))
@@ -104,7 +106,7 @@ class ServedRowsExchange(Exchange, of=ServedRows):
         self.partitionings, self.shards = partitionings, shards
         self.server = RowServer(shards, partitionings, self.comm, self.plan.clients(), self.codec)
         aggregators = self.plan.aggregators()
-        if aggregators is not None:
+        if aggregators is not None and any(len(ranks) > 1 for ranks in self.plan.on_machines):
             self.server = LocalAggregation(self.server, aggregators, self.plan.microbatches)
 
     def _initial(self, variable, parts, seed, xp):
@@ -115,9 +117,28 @@ class ServedRowsExchange(Exchange, of=ServedRows):
     def pull(self, needs, phase="pull"):
         return self.server.pull({name: needs[name] for name in self.shards if name in needs}, phase)
 
+    def pulling(self, needs):
+        return self.server.pulling(needs, tag=self.tag) if self.tag else super().pulling(needs)
+
+    @property
+    def tag(self) -> int:
+        """The tag of rows that travel beside other messages; 0 if they must not.
+
+        Its lane is the first of the exchange's channel (``collectives.running.runner``). No other exchange has this
+        channel, and this one runs no schedule. So no other message has this tag.
+        """
+        tag, alone = 1 + CHANNELS + LANES * self.channel, isinstance(self.server, RowServer)
+        return tag if tag <= TREES and alone and self.comm.host_transport.has_tags else 0
+
+    def begin(self):
+        if self.tag:
+            self.pushing = self.server.push(self.gradients.take(), tag=self.tag)
+            next(self.pushing)
+
     def push(self):
         """Return the sums of the rows that this rank owns, one for each round of its partitions."""
-        return list(self.server.push(self.gradients.take()))
+        pushing, self.pushing = self.pushing or self.server.push(self.gradients.take()), None
+        return [reduced for reduced in pushing if reduced is not None]
 
     def blocks(self, name, slot, takers, phase):
         shard, parts = self.shards[name], self.partitionings[name]

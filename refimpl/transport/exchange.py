@@ -64,12 +64,13 @@ class ArrayExchange(Agreement):
         return _Both(self.host_transport.start(sends, receives, what, packed),
                      device.start(from_device, to_device, what))
 
-    def post(self, sends, receives, what: str) -> Pending:
+    def post(self, sends, receives, what: str, tag: int = 0) -> Pending:
         """Begin to move NumPy arrays, lists of (peer, array). The caller counts them. Collective over their ranks.
 
         what: named in errors.  A message may be shorter than its receiver's array. A list of arrays is one message.
+        tag: see ``start``.
         """
-        return self.host_transport.start(sends, receives, what)
+        return self.host_transport.start(sends, receives, what, tag=tag)
 
     def settle(self, unless=lambda: False):
         """Return when all device arrays have moved, or unless() is true. Local.

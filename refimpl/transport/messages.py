@@ -12,7 +12,7 @@ class MpiMessages:
     mpi: mpi4py's communicator.  waiter: how this rank waits.
     """
 
-    name = "mpi"
+    name, has_tags = "mpi", True
     reason = "arrays in host memory travel as MPI messages"
 
     def __init__(self, mpi, waiter: Waiter):

@@ -35,7 +35,7 @@ ON_MESH = ["-m", "refimpl", "train", "vgg", "--preset", "tiny", "--steps", str(S
            "--microbatches", "12", "--microbatch-size", "4"]
 MESHES = {2: "1x2", 4: "2x2"}
 """Of so many ranks; of others: auto."""
-PLACES = ("refimpl.server.rows:RowServer.pull", "refimpl.server.rows:RowServer.push",
+PLACES = ("refimpl.server.rows:RowServer.pulling", "refimpl.server.rows:RowServer.push",
           "refimpl.collectives.running.runner:ScheduleRunner.begin", "refimpl.training.survival.backup:Backups.send",
           "refimpl.training.survival.backup:Backups.post",
           "refimpl.training.survival.backup:Backups.commit", "refimpl.training.survival.memory:Memory.gather",

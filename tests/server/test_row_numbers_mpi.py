@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refimpl.server.row_numbers import HEAD, exchange_row_numbers
+from refimpl.server.row_numbers import HEAD, begin_row_numbers
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 from refimpl.transport.packed import Taken
@@ -21,7 +21,7 @@ def test_lists_of_any_length_arrive(comm):
     communicator = Communicator(comm, in_blocks(comm.size, 2))
     others = [r for r in range(comm.size) if r != comm.rank]
     outgoing = {r: [(name, list_for(comm.rank, r, number)) for number, name in enumerate("uv")] for r in others}
-    came, _ = exchange_row_numbers(communicator, outgoing, {r: ["u", "v"] for r in others}, "p")
+    came, _ = begin_row_numbers(communicator, outgoing, {r: ["u", "v"] for r in others}, "p")()
     assert list(came) == others
     for source, lists in came.items():
         assert all((one == list_for(source, comm.rank, number)).all() for number, one in enumerate(lists))
@@ -42,7 +42,7 @@ def test_many_lists_are_told_in_one_message_and_none_in_no_message(comm):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     outgoing = {after: [("u", np.arange(i % 2) + comm.rank) for i in range(count)] if comm.rank else []}
     incoming = {before: ["u"] * count if before else []}
-    came, _ = exchange_row_numbers(communicator, *(({}, {}) if comm.size == 1 else (outgoing, incoming)), "p")
+    came, _ = begin_row_numbers(communicator, *(({}, {}) if comm.size == 1 else (outgoing, incoming)), "p")()
     for lists in came.values():
         assert [one.tolist() for one in lists] == ([[before] * (i % 2) for i in range(count)] if before else [])
     assert bool(communicator.ledger.sent) == (comm.size > 1 and comm.rank > 0)
@@ -55,9 +55,9 @@ def test_few_rows_travel_with_their_numbers(comm, rows, along):
     others = [r for r in range(comm.size) if r != comm.rank]
     table = np.float32(np.arange(9 * HEAD).reshape(-1, 3))
     gradients = {r: [Taken(table, np.arange(rows)), table[:rows] + comm.rank] for r in others}
-    lists, came = exchange_row_numbers(
+    lists, came = begin_row_numbers(
         communicator, {r: [(name, np.arange(rows)) for name in "uv"] for r in others},
-        {r: ["u", "v"] for r in others}, "p", gradients, lambda name, k: np.empty((k, 3), np.float32))
+        {r: ["u", "v"] for r in others}, "p", gradients, lambda name, k: np.empty((k, 3), np.float32))()
     assert sorted(gradients) == ([] if along else others) and sorted(came) == (others if along else [])
     for source, (first, second) in came.items():
         assert (first == table[:rows]).all() and (second == table[:rows] + source).all()

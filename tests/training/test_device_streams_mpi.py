@@ -103,7 +103,7 @@ def test_a_wait_that_is_missing_is_found(comm, standin, monkeypatch, name, said)
     trainer.comm.mpi.Barrier()
 
 
-FAILURES = [("table", "pull", "ps"), ("table", "push", "hybrid"), ("weight", "push", "hybrid"), ("rare", "push", "ps")]
+FAILURES = [("table", "pulling", "ps"), ("table", "push", "hybrid"), ("weight", "push", "hybrid"), ("rare", "push", "ps")]
 
 
 @pytest.mark.parametrize("name, method, architecture, overlap",

@@ -70,7 +70,9 @@ def trainer_of(comm, model, overlap=True, each=1, **settings):
 
 @pytest.fixture(autouse=True)
 def small_buckets(monkeypatch):
+    """Also rounds of one partition: then more messages are under way at once."""
     monkeypatch.setattr("refimpl.plan.buckets.BUCKET", 1)
+    monkeypatch.setattr("refimpl.server.rounds.ROUND", 1)
 
 
 def fails(comm, work, words):
@@ -100,8 +102,8 @@ def test_a_computation_that_fails(comm, moment, architecture):
 @pytest.mark.parametrize("each, overlap", [(1, True), (1, None), (2, False)])
 @pytest.mark.parametrize("architecture, names, method", [
     ("hybrid", ("table", "weight", "bias"), "push"), ("ps", ("table", "weight"), "push"),
-    ("ps", ("table", "weight"), "pull"), ("allreduce", ("table", "mean"), "push")])
-@pytest.mark.thorough("hybrid-names0-push-1", "pull-2-False")
+    ("ps", ("table", "weight"), "pulling"), ("allreduce", ("table", "mean"), "push")])
+@pytest.mark.thorough("hybrid-names0-push-1", "pulling-2-False")
 def test_an_exchange_that_fails(comm, architecture, names, method, each, overlap):
     """In the middle of it nobody can agree on anything: the rank tells the others, who wait for it."""
     for name in names:

@@ -1,12 +1,14 @@
-"""As ``sequential``, but the sum of a bucket of dense gradients begins when all of them are computed, without a thread.
+"""As ``sequential``, but rows come, and a bucket's gradients leave, while the rank computes. There is no thread.
 
-    backward pass   layer 3 ─▶ layer 2 ─▶ layer 1       a layer's gradients are sent when they are final;
-    the network        bucket B ─────▶ bucket A ──▶     sums under way make progress each time
+    the model       layer 1 ─▶ layer 2 ─▶ layer 3 ─▶ layer 2 ─▶ layer 1       gradients are sent when they are final;
+    the network     ─▶ rows of layer 3 ──▶          bucket B ───▶ bucket A    sums under way make progress each time
 
-The sums have the same bits.
+The sums have the same bits. Equals ``refimpl.plain.training.hybrid``.
 """
 
+from refimpl.training.step.arriving import Arriving
 from refimpl.training.step.sequential import LeavingStep
+from refimpl.transport.waiting import keep_for_ever
 
 
 class EarlyStep(LeavingStep):
@@ -15,7 +17,38 @@ class EarlyStep(LeavingStep):
     Here ``ready`` is collective, too.
     """
 
+    pulls: dict = {}  # exchange -> a generator that finishes its pull, in an order that is the same on all ranks
+
+    def _pull_all(self, exchanges):
+        """Begin to pull. Rows on the server may still be on their way when the computation begins."""
+        self.pulls = {exchange: self._pulling(exchange) for exchange in reversed(exchanges)}
+        for _ in range(1 + self.parameters.plan.pull_rounds):  # then all other pulls are complete
+            for pull in self.pulls.values():
+                next(pull, None)
+
+    def _pulling(self, exchange):
+        for number in range(self.parameters.plan.pull_rounds):
+            yield from self.coming.fetching(exchange, number)
+
+    def _finish_pull(self, exchange):
+        """Finish the pulls up to that of an exchange. In another order two ranks could wait for each other."""
+        while exchange in self.pulls:
+            with self.timeline.phase("pull"):
+                for _ in self.pulls.pop(next(iter(self.pulls))):
+                    pass
+
+    def rows(self, leaf):
+        """Return name -> rows of each sparse variable that a microbatch needs; a look-up waits for them."""
+        def look_up(name):
+            self.moving = True
+            self._finish_pull(self.coming.exchange_of[name])
+            self.moving = False
+            return self.coming.rows(leaf, name)
+
+        return Arriving(self.coming.names, look_up)
+
     def _leave(self, exchange):
+        self._finish_pull(exchange)  # the model may not have looked its rows up
         exchange.begin()
 
     def _leave_all(self, exchanges):
@@ -47,3 +80,9 @@ class EarlyStep(LeavingStep):
             return exchange.push()
         finally:
             waiter.beside = before
+
+    def end(self):
+        """After an error, keep the memory in which messages may still arrive. Local."""
+        pushes = [exchange.pushing for exchange in self.left if exchange.pushing is not None]
+        if self.pulls or pushes:
+            keep_for_ever((self.pulls, pushes))

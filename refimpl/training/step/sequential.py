@@ -27,15 +27,17 @@ class SequentialStep:
         self.missing = {exchange: set(needs) for exchange in parameters.exchanges}
 
     def begin(self):
-        """Pull all that the rank's microbatches need. Collective."""
+        """Pull what the rank's microbatches need. Collective."""
         exchanges = self.parameters.exchanges
         with self.timeline.phase("pull"):
-            for number in range(self.parameters.plan.pull_rounds):
-                for exchange in exchanges:
-                    if not exchange.replicated:
-                        self.coming.fetch(exchange, number)
+            self._pull_all([exchange for exchange in exchanges if not exchange.replicated])
         values = aligned_each({name: value for exchange in exchanges for name, value in exchange.dense().items()})
         self.dense = {name: read_only(value) for name, value in values.items()}
+
+    def _pull_all(self, exchanges):
+        for number in range(self.parameters.plan.pull_rounds):
+            for exchange in exchanges:
+                self.coming.fetch(exchange, number)
 
     def rows(self, leaf: int) -> dict:
         """Return name -> rows of each sparse variable that a microbatch needs, read-only. Local."""
@@ -180,9 +182,16 @@ class ComingRows:
 
     def fetch(self, exchange, number: int):
         """Pull the values of a round: rows, and in round 0 whole dense variables. Collective."""
+        for _ in self.fetching(exchange, number):
+            pass
+
+    def fetching(self, exchange, number: int):
+        """Do the same; yield when this rank waits and may do something else."""
         asked = {v.name: self.wanted[v.name].fresh[number] for v in exchange.variables if v.sparse}
         if asked or number == 0:
-            for name, rows in exchange.pull(asked).items():
+            for found in exchange.pulling(asked):
+                yield
+            for name, rows in found.items():
                 self.fetched[name].put(number, rows)
 
     def round_of(self, leaf: int, name: str) -> int | None:

@@ -38,6 +38,7 @@ class ChannelMessages:
     """
 
     reason = "arrays in host memory travel through the slots of a channel"
+    has_tags = False  # a slot has one order; messages with a tag are sent by MPI
 
     def __init__(self, comm, channel: Channel, pids: dict[int, int] | None = None):
         self.otherwise, self.channel, self.waiter = comm.host_transport, channel, comm.waiter
