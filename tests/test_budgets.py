@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 206,
     "refimpl/cli": 2684,
     "refimpl/collectives": 4957,
-    "refimpl/conformance": 9114,
+    "refimpl/conformance": 9122,
     "refimpl/enclosure": 1060,
     "refimpl/experiments": 7426,
     "refimpl/gradients": 1219,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1951,
     "refimpl/training": 8104,
     "refimpl/transport": 4027,
-    "tests": 46159,
+    "tests": 46167,
 }
 
 

@@ -175,6 +175,13 @@ def _left_out(self, right, arrays):
     return {name: part.reshape(like[name].shape) for name, part in zip(arrays, parts)}
 
 
+def _stale_where_absent(self, right, gradients):
+    """A rank sends what lies in its buffer, whether it has a gradient or not."""
+    kept = vars(self).setdefault("kept", {})
+    kept |= {name: g for name, g in gradients.items() if g is not None}
+    return right({name: kept.get(name) for name in gradients})
+
+
 def _unpacked_by_name(self, right, arrays):
     """One buffer, filled in the order in which gradients came, and read in order of name."""
     flat, names = right({"": np.concatenate([a.ravel() for a in arrays.values()])})[""], sorted(arrays)
@@ -294,6 +301,7 @@ PLANTED = (
     ("decay-times-n", _with_option("decay", lambda decay, ranks: ranks * decay), "update/"),
     ("beta2-usual", _with_option("beta2", lambda beta2, ranks: 0.999), "update/"),
     ("counts-of-rank-0", planted(aggregate_rows=_split_by_first), ("rows/prov", "rows/exact", "rows/empty-on-f")),
+    ("absent-stale", planted(present=_stale_where_absent), "dense/"),
     ("absent-left-out", planted(aggregate_dense=_left_out), "dense/absent"),
     ("live-values", planted(update=lambda self, right, task: [(seen := right(task))[-1]] * len(seen)), "clip/"),
     ("window-partly-reduced", LastReduced, "accumulate/"),

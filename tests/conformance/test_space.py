@@ -26,7 +26,7 @@ OF_AGGREGATION = {
     "small-lost", "nan-to-zero", "denormals-flushed", "half-overflow", "ids-float32", "ids-int32",
     "ids-int16", "offsets-int32", "offsets-differ", "padding-added", "group-ranks-as-places",
     *(code for code, *_ in contributions.BAGS), "ids-clamped", "last-row-lost", "tail-lost", "clamped",
-    "use-miscounted", "uses-averaged", "absent-left-out", "counts-of-rank-0",
+    "use-miscounted", "uses-averaged", "absent-left-out", "absent-stale", "counts-of-rank-0",
     "buffer-shared"}
 """Deviations of aggregation, which its own cases show: trainings need not show them again."""
 EQUAL = {"root-ignored", "staleness-per-worker", "rate-line", "clip-factor",

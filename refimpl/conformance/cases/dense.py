@@ -37,6 +37,10 @@ def _awkward(ranks):
         yield dense_case("absent", "the last rank has no gradient of one variable: None, which counts as 0", ranks,
                          lambda r, s: {name: None if r == ranks - 1 and name == "second" else exact(f"{name}{r}", (5,))
                                        for name in ("first", "second", "third")}, needs=("absent",))
+        yield dense_case("absent-later", "the last rank has no gradient of one variable after step 0: what it had then "
+                         "does not count again", ranks, lambda r, s: {
+                             name: None if s and r == ranks - 1 and name == "second" else exact(f"{name}{r}{s}", (5,))
+                             for name in ("first", "second", "third")}, steps=3, needs=("absent",))
     yield dense_case("strided", "arrays that are not contiguous", ranks,
                      lambda r, s: {"columns": exact(f"strided{r}", (4, 10))[:, ::3],
                                    "turned": exact(f"turned{r}", (3, 5)).T,

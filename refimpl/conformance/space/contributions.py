@@ -103,6 +103,13 @@ def _other_step(shift, part, machine, place):
     return machine.given(replace(place, step=step)) if 0 <= step < machine.steps else part
 
 
+def _last_there(part, machine, place):
+    """Where a rank has no gradient, the last one that it had."""
+    there = [step for step, ranks in enumerate(machine.case.steps[:place.step + 1])
+             if ranks[place.rank][place.variable.name] is not None]
+    return machine.given(replace(place, step=there[-1])) if there else part
+
+
 @parametrised
 def _ids_of_rank(source, part, machine, place):
     """Rows under the ids of one rank, position by position."""
@@ -126,11 +133,6 @@ def _counts_of_first(part, machine, place):
     return Rows(*(x[first:end] for x in concatenated(own)))
 
 
-def _names(machine, place, shift):
-    """Return the names of the variables, sorted; if the shift is 2 or -2, in the order of the rank."""
-    return machine.order(place) if abs(shift) == 2 else sorted(v.name for v in machine.case.variables)
-
-
 def alike(a, b) -> bool:
     """Return whether gradients of two variables fit into each other's places. Local."""
     return a.sparse == b.sparse and (a.shape[1:] == b.shape[1:] if a.sparse else a.shape == b.shape)
@@ -139,7 +141,7 @@ def alike(a, b) -> bool:
 @parametrised
 def _of_neighbour(shift, part, machine, place):
     """The gradient of another variable. shift: 1: the next by name, 2: the next produced; -1, -2: the one before."""
-    names = _names(machine, place, shift)
+    names = machine.order(place) if abs(shift) == 2 else sorted(v.name for v in machine.case.variables)
     at = names.index(place.variable.name) + shift // abs(shift)
     other = machine.case.variable(names[at]) if 0 <= at < len(names) else place.variable
     return machine.given(replace(place, variable=other)) if alike(other, place.variable) else part
@@ -214,6 +216,8 @@ SIMPLE = (
     ("halved", "gradients are halved", _changed(of_numbers(lambda a: a / 2))),
     *(("lost-digits", f"each rank's numbers pass through {dtype} before they are added", _narrowed(dtype, cast))
       for dtype, cast in NARROW.items()),
+    ("absent-stale", "where a rank has no gradient of a variable, the last one that it had counts again", _last_there,
+     lambda case: "absent" in case.needs),
     ("buffer-reused", f"the next step's gradients are in the sum{EARLY}", _other_step(1)),
     ("buffer-reused", f"the step before's gradients are in the sum{EARLY}", _other_step(-1)),
     *(("ids-of-another", f"variables are mixed up: rows of each with the ids of {which}", _ids_of_neighbour(shift))
@@ -222,7 +226,7 @@ SIMPLE = (
       for shift, which in ((1, "the next by name"), (-1, "the one before by name"), (2, "the next that the rank "
                            "produced"), (-2, "the one before that the rank produced"))),
 )
-"""(code, words, change of a contribution)."""
+"""(code, words, change of a contribution, and perhaps ``concerns``)."""
 
 USES = (
     ("use-miscounted", "every use counted twice", lambda p: [*p, *p]),
@@ -282,7 +286,7 @@ def _of_bags(methods, right, machine, place):
 
 def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
-    found = [Deviation(code, words, {"contribution": change}) for code, words, change in SIMPLE]
+    found = [Deviation(code, words, {"contribution": change}, *concerns) for code, words, change, *concerns in SIMPLE]
     found += [Deviation("added-by-position", "row gradients are added position by position, under the ids of rank "
                         f"{r}: rows of different ids are mixed", {"contribution": _ids_of_rank(r)})
               for r in range(ranks)]
