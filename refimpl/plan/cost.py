@@ -66,11 +66,6 @@ def norm(plan: Plan) -> dict:
     return _totals(plan, 2 * DIGITS + SAID)
 
 
-def layer_norms(plan: Plan, variables) -> dict:
-    """Return the bytes that LARS and LAMB add: two exact sums for each variable with weight decay, a flag. Local."""
-    return _totals(plan, 2 * DIGITS * sum(v.decays and not v.statistic for v in variables) + 1)
-
-
 def metrics(plan: Plan, names) -> dict:
     """Return the bytes that metrics of these names add: an exact sum for each. Local."""
     return _totals(plan, DIGITS * len(names), "metrics")

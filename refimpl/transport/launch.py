@@ -24,16 +24,8 @@ from refimpl.transport.job.host import JOB_VARIABLES, cores, memory
 from refimpl.transport.job.leftovers import remove_leftovers
 from refimpl.words import counted
 
-ONE_THREAD = {  # more threads a rank would compete for the cores, and may add in another order
-    name: "1"
-    for name in (
-        "OPENBLAS_NUM_THREADS",
-        "OMP_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-        "NUMBA_NUM_THREADS",
-    )
-}
+ONE_THREAD = dict.fromkeys(  # more threads a rank would compete for the cores, and may add in another order
+    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 LAUNCHERS = {
     # mpiexec.hydra first: only MPICH has it, while another wheel may have overwritten mpirun
     "mpich": ("mpiexec.hydra", "mpirun", "mpiexec", "mpirun.mpich", "mpiexec.mpich"),

@@ -168,12 +168,6 @@ def test_initial_state_is_what_the_authors_start_from():
     assert all(a.dtype == np.float32 for name in NAMES for a in initial_state(name, parameter).values())
 
 
-def test_one_clipped_step_of_sgd_by_hand():
-    parameter = np.array([1.0, 2.0], np.float32)
-    update_dense("sgd", parameter, {}, np.array([8.0, -4.0], np.float32), 0.5, step=1, scale=0.25, decay=0.5)
-    assert parameter.tolist() == [1.0 - 0.5 * (2.0 + 0.5), 2.0 - 0.5 * (-1.0 + 1.0)]
-
-
 def test_no_decay_means_nothing_is_added_not_even_plus_zero():
     zeros = np.full((1, 4), -0.0, np.float32)
     state = {"velocity": zeros.copy()}

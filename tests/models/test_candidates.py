@@ -27,14 +27,6 @@ def test_equal_to_drawing_one_at_a_time(samples, vocabulary):
         assert drawn.ids.dtype == np.int64
 
 
-def test_the_same_key_draws_the_same_and_another_key_others():
-    first = draw_candidates(7, 512, 25_000)
-    draw_candidates.cache_clear()
-    again = draw_candidates(7, 512, 25_000)
-    assert first is not again and np.array_equal(first.ids, again.ids) and first.tries == again.tries
-    assert not np.array_equal(first.ids, draw_candidates(8, 512, 25_000).ids)
-
-
 def test_too_many_samples_are_refused():
     with pytest.raises(ValueError, match="6 distinct candidates from a vocabulary of 5"):
         draw_candidates(0, 6, 5)

@@ -34,12 +34,6 @@ def test_every_image_is_a_crop_of_its_padded_self_perhaps_mirrored():
             assert np.array_equal(result[i], expected_image(image, 5, i, flip))
 
 
-def test_an_image_is_drawn_alike_in_any_batch():
-    images = images_of(10)
-    assert np.array_equal(augment_images(images, 3, True)[:4], augment_images(images[:4], 3, True))
-    assert not np.array_equal(augment_images(images, 3, True), augment_images(images, 4, True))
-
-
 def test_every_offset_and_both_mirrorings_occur():
     marker = np.zeros((400, 8, 8, 1), np.uint8)
     marker[:, 3, 2] = 1

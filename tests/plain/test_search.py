@@ -1,10 +1,10 @@
-"""The plain partition search against the fast one: the same samples in the same order, the same choice and curve."""
+"""The plain partition search against the fast one: the same samples in the same order, the same choice."""
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from refimpl.plain.strategies.search import fit, following, search
-from refimpl.plan.partitions.search import PartitionSearch, fit_curve
+from refimpl.plain.strategies.search import following, search
+from refimpl.plan.partitions.search import PartitionSearch
 
 
 def both(start, largest, measure):
@@ -36,13 +36,6 @@ def test_on_any_times(size, levels, seed):
     """Few different times, so that many are equal."""
     plain, fast = both(*size, lambda p: float(np.random.default_rng((seed, p)).integers(1, 1 + levels)))
     assert plain == fast
-
-
-@settings(max_examples=200)
-@given(st.dictionaries(st.integers(1, 2000), st.floats(0.001, 10), min_size=3, max_size=9))
-def test_the_curve_is_the_fast_ones(samples):
-    found = fit_curve(samples)
-    assert fit(samples) == (found.theta0, found.theta1, found.theta2)
 
 
 def test_by_hand():

@@ -5,8 +5,9 @@ import pytest
 from mpi4py import MPI
 from toys import OF_DENSE, WAYS, answer, make_trainer, plain_answer, refusal, whole_state
 
+from kernels.exact_sum import DIGITS
 from kernels.update.rates import rate_of
-from refimpl.plan.cost import layer_norms, norm
+from refimpl.plan.cost import SAID, norm
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
@@ -34,7 +35,9 @@ def test_the_norms_take_as_many_bytes_as_the_formula(comm, optimizer):
         trainer = make_trainer("toy", optimizer, Communicator(comm, in_blocks(comm.size, each)))
         trainer.train_step()
         key, ledger = ("norm", "", "control"), trainer.comm.ledger
-        matrix = norm(trainer.plan)[key] + layer_norms(trainer.plan, trainer.model.variables)[key]
+        adapted = sum(v.decays and not v.statistic for v in trainer.model.variables)
+        of_step, of_layers = 2 * DIGITS + SAID, 2 * DIGITS * adapted + 1  # numbers that each message has
+        matrix = norm(trainer.plan)[key] // of_step * (of_step + of_layers)
         assert ledger.total(phase="norm") == matrix[comm.rank].sum()
         assert ledger.total("received", phase="norm") == matrix[:, comm.rank].sum()
 

@@ -12,9 +12,10 @@ fastest measured P is taken. Every rank is given the same measured times, so eve
 """
 
 from dataclasses import dataclass, field
-from itertools import product
 
 import numpy as np
+
+from refimpl.plain.strategies.search import fit
 
 FEWEST = 3  # samples that a curve of three parameters needs
 
@@ -39,21 +40,11 @@ class Fit:
 def fit_curve(samples: dict[int, float]) -> Fit:
     """Return the least-squares curve through samples, P -> seconds, with theta1 and theta2 not negative. Local.
 
-    In the solution each of these two is free or 0. So four problems are solved. Raises ValueError for fewer than three
-    samples.
+    Raises ValueError for fewer than three samples.
     """
     if len(samples) < FEWEST:
         raise ValueError(f"{len(samples)} samples of P: a curve of three parameters needs at least {FEWEST}")
-    counts, seconds = np.array(list(samples), float), np.array(list(samples.values()))
-    columns = np.stack([np.ones_like(counts), 1 / counts, counts], axis=1)
-    candidates = []
-    for free in product((True, False), repeat=2):
-        chosen, theta = np.array([True, *free]), np.zeros(3)
-        scale = columns[:, chosen].max(axis=0)
-        theta[chosen] = np.linalg.lstsq(columns[:, chosen] / scale, seconds, rcond=None)[0] / scale
-        if (theta[1:] >= 0).all():
-            candidates.append((float(((columns @ theta - seconds) ** 2).sum()), theta.tolist()))
-    return Fit(*min(candidates)[1])
+    return Fit(*fit(samples))
 
 
 @dataclass

@@ -60,8 +60,7 @@ def elementwise(options, number: int, steps: list[Step], norms_of, variables) ->
 def norms_of(comm, names: list[str], steps: list[Step]) -> dict[str, tuple[float, float]]:
     """Return variable -> (norm of the values that have a gradient, norm of the gradient or direction). Collective.
 
-    All ranks add up two exact sums for each variable: 8 · (2 · 67 · variables + 1) bytes, see
-    ``plan.cost.layer_norms``.
+    All ranks add up two exact sums for each variable: 8 · (2 · 67 · variables + 1) bytes.
     Raises CollectiveError for a norm that is not finite.
     """
     at, bad = {name: i for i, name in enumerate(names)}, 0

@@ -11,7 +11,7 @@ from models.data import DataError, load
 from models.data.pairs import numbers, verses
 from models.data.pairs.bpe import Pieces, read_pieces
 from models.data.pairs.buckets import BUCKETS, PairBuckets
-from models.data.pairs.words import END, PADDING, START, UNKNOWN, join, pairs_of, split
+from models.data.pairs.words import END, PADDING, UNKNOWN, join, pairs_of, split
 from models.recipe import Recipe
 
 RECIPE = Recipe("nmt", "numbers", microbatches=3, microbatch_size=4, heldout=100)
@@ -257,7 +257,3 @@ def test_damaged_modules_are_refused(bible):
         load(f"verses:{bible}")
     with pytest.raises(DataError, match="apt-get download"):
         load(f"verses:{bible / 'nowhere'}")
-
-
-def test_start_is_never_a_target():
-    assert START not in some()[1][:, 1:]
