@@ -84,7 +84,6 @@ def properties(schedule, microbatches: int) -> dict:
     }
 
 
-
 def describe(found: dict) -> str:
     """Return the properties as lines of text. Local."""
     link = found["busiest_link"]

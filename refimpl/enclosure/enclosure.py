@@ -133,4 +133,3 @@ class Truth:
         """Return 1 where it holds, 0 where it does not, and a ball of both where that is not known."""
         low, high = self.surely.astype(np.float64), self.maybe.astype(np.float64)
         return Enclosure((low + high) / 2, (high - low) / 2, dtype)
-

@@ -81,4 +81,3 @@ def concatenate(arrays, axis=0):
     parts = [enclosed(a, dtype) for a in arrays]
     return Enclosure(np.concatenate([p.middle for p in parts], axis), np.concatenate([p.radius for p in parts], axis),
                      dtype)
-

@@ -34,10 +34,6 @@ from refimpl.transport import Communicator
 from refimpl.transport.machines import Machines, in_blocks
 
 ITEM = 4  # bytes of an element: float32
-TITLES = {(True, "server"): "sparse, server", (True, "allgather"): "sparse, allgather",
-          (True, "as-dense"): "sparse, sent whole", (False, "server"): "dense, server",
-          (False, "allreduce"): "dense, allreduce"}
-"""(sparse, strategy) -> title in tables and plots."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +66,8 @@ class CostCase:
 
     @property
     def title(self) -> str:
-        """The kind and the strategy as text."""
-        return TITLES[self.sparse, self.strategy]
+        """The kind and the strategy as text, for tables and plots."""
+        return f"{'sparse' if self.sparse else 'dense'}, {self.strategy.replace('as-dense', 'sent whole')}"
 
     @property
     def nbytes(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refimpl.experiments.cluster import run_on_cluster
-from refimpl.notebook.exchange import read_values, write_values
+from refimpl.notebook.cell_on_rank import read_values, write_values
 from refimpl.notebook.results import measured_or_stored
 from refimpl.transport.launch import launch
 from refimpl.words import ranks_named

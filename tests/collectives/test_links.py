@@ -15,7 +15,7 @@ from refimpl.collectives.links.optimum import fewer_trees, slowest_cut, whole_tr
 from refimpl.collectives.links.programme import Programme
 from refimpl.collectives.links.schedule import tree_schedule
 from refimpl.collectives.prove import prove
-from refimpl.experiments.trees.allocations import allocations
+from refimpl.experiments.trees.study import allocations
 
 ALLGATHER = {  # network: (rate, trees from each root, the rate of one tree from each)
     "dgx-1v": ("48/7", 6, "16/3"), "dgx-1p": ("32/7", 4, "4"), "ring-4": ("8/3", 2, "2"), "ring-8": ("16/7", 2, "2"),

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from refimpl.notebook import ranks as on_ranks
-from refimpl.notebook.cell_on_rank import told
-from refimpl.notebook.exchange import read_values, write_values
+from refimpl.notebook.cell_on_rank import read_values, told, write_values
 from refimpl.notebook.ranks import CellRun, RanksFailed, run_on_ranks
 from refimpl.notebook.results import STORE
 from refimpl.transport.launch import launch

@@ -77,6 +77,11 @@ class Cell:
         return self.machines, self.ranks_per_machine, self.rate, self.slow_rate
 
     @property
+    def network_file(self) -> Path:
+        """Return the name of the file in which trainers find the network of the cluster."""
+        return Path(f"network-{self.machines}x{self.ranks_per_machine}-{self.rate}.json")
+
+    @property
     def trainer_options(self) -> dict:
         """Return the options of the training: the model's optimizer, the contender's, and the cell's own."""
         given = {**self.workload.entry.optimizer, "allreduce": allreduce_of(self.machines, self.ranks_per_machine),

@@ -1,4 +1,4 @@
-"""From the paper's cluster to ours: sizes, and the slowdown of replayed computation that keeps the proportions.
+"""From the paper's cluster to ours: sizes, network, and the slowdown of a replay that keeps the proportions.
 
     computation on a GPU                 replayed computation
     ------------------------------   =   ------------------------------------
@@ -7,11 +7,16 @@
 Two cores cannot send 100 Gb/s for 48 ranks. So the rate is low, and computation is slowed down by the same factor.
 """
 
+import os
+
 import numpy as np
 
 from models.registry import entries
 from models.workload import Workload
+from refimpl.collectives.simulation.network import Network
 from refimpl.experiments.cluster import parse_rate
+from refimpl.experiments.cluster.description import rates_of
+from refimpl.transport.machines import in_blocks
 
 TITAN_XP = 12.15e12
 LINE_RATE = 100e9
@@ -20,6 +25,12 @@ PAPER_BYTES_A_SECOND = LINE_RATE * LINE_EFFICIENCY / 8
 """Assumed of the paper's network: in and out of each machine."""
 PAPER = {model: entry.paper for model, entry in entries().items() if entry.paper}
 """The models that the paper measured."""
+
+LATENCY, LATENCY_WITHIN = 100e-6, 50e-6
+MESSAGE = 3e-6
+"""Seconds of a core that one message costs its sender or its receiver."""
+MEMORY, REDUCTION = 1e9, 2e9
+"""Bytes/s of messages within a machine, and of sums, on a core of one rank alone."""
 
 ASSUMPTIONS = (
     "A TITAN Xp, the GPU of the paper, adds and multiplies at most 12.15 TFLOP/s in float32.",
@@ -58,3 +69,17 @@ def rows_to_dense(profile, model) -> float:
     rows = [sum(width[name] * len(profile.ids(number)) for name, number in entry.gradients.items())
             for row in profile.entries for entry in row]
     return float(np.mean(rows)) / sum(v.size for v in model.variables if not v.sparse)
+
+
+def emulated_network(machines: int, ranks_per_machine: int, rate) -> Network:
+    """Return the network of such a cluster on this machine, where ranks share cores. Local.
+
+    rate: of all cards, or one for each machine.
+
+    It is not measured: 48 processes on two cores would measure each other, not the card.
+    """
+    ranks = machines * ranks_per_machine
+    turns = max(1.0, ranks / (os.cpu_count() or 1))
+    speeds = tuple(bits / 8 for bits in rates_of(machines, rate))
+    return Network(in_blocks(ranks, ranks_per_machine), LATENCY, speeds, speeds, LATENCY_WITHIN, MEMORY,
+                   REDUCTION / turns, MESSAGE * turns)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from refimpl.experiments.cells.cell import SOURCES, Cell, code_version, kept_result
-from refimpl.experiments.cells.network import emulated_network, network_file
+from refimpl.experiments.cells.proportions import emulated_network
 from refimpl.experiments.cells.report import opened
 from refimpl.experiments.cluster import ClusterError, missing
 from refimpl.experiments.cluster.description import Event, rate_of_card
@@ -84,8 +84,7 @@ class Runner:
         where = f"{machines} machines x {each} at {rate}{slow}" if rate else f"{counted(each, 'rank')} of this machine"
         say(f"{where}: {counted(len(cells), 'cell')}")
         if rate:
-            write_json(self.directory / network_file(machines, each, rate),
-                       emulated_network(machines, each, rate).to_dict())
+            write_json(self.directory / cells[0].network_file, emulated_network(machines, each, rate).to_dict())
         measure("refimpl.experiments.cells.job:run_cells", {"module": self.module, "path": str(self._job(cells))}, each,
                 machines if rate else 0, SECONDS_OF_A_CELL * len(cells), rate, events=events)
 

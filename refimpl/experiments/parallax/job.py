@@ -7,7 +7,6 @@ from pathlib import Path
 from kernels.update import OPTIMIZERS
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.job import build, options_of
-from refimpl.experiments.cells.network import network_file
 from refimpl.experiments.parallax.plans import naive_plan
 from refimpl.training.evaluate import evaluate
 from refimpl.training.planning.partition_trials import PartitionTrials
@@ -23,7 +22,7 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
     """
     model, data = comm.together(lambda: build(cell, profile, comm.rank))
     options = comm.together(lambda: options_of(cell, **_plan(cell, model.variables, comm.machines)))
-    trainer = Trainer.open(model, data, options, comm, network_file=directory / network_file(*cell.cluster[:3]))
+    trainer = Trainer.open(model, data, options, comm, network_file=directory / cell.network_file)
     found = _search(trainer)
     for _ in range(cell.warm):
         trainer.train_step()
@@ -99,4 +98,3 @@ def together(everyone: list[dict], machines) -> dict:
     crossed = {direction: [sum(everyone[rank]["crossed"][direction] for rank in ranks) for ranks in machines]
                for direction in ("sent", "received")}
     return {"crossed": crossed, "cpu_seconds": sum(r["cpu"] for r in everyone)}
-

@@ -6,7 +6,7 @@ itself. Here a machine's first rank is its server.
 """
 
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.network import emulated_network
+from refimpl.experiments.cells.proportions import emulated_network
 from refimpl.experiments.replay import Profile, ReplayData, ReplayModel
 from refimpl.plan import Placement, Plan, make_plan
 from refimpl.plan.predict import Predictor

@@ -12,7 +12,7 @@ from refimpl.experiments.cluster import cables_of, parse_rate
 from refimpl.experiments.cluster.description import FASTEST
 from refimpl.experiments.job import measure
 from refimpl.experiments.trees import MACHINES
-from refimpl.experiments.trees.allocations import allocations, most_rings
+from refimpl.experiments.trees.study import allocations, most_rings
 
 UNIT = "50mbit"
 ELEMENTS, TURNS = 1 << 22, 3

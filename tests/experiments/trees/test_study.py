@@ -5,8 +5,7 @@ import pytest
 from refimpl.cli import main
 from refimpl.collectives.links import named_links
 from refimpl.experiments.trees import packets
-from refimpl.experiments.trees.allocations import broadcast_rate, most_rings
-from refimpl.experiments.trees.study import find
+from refimpl.experiments.trees.study import broadcast_rate, find, most_rings
 
 
 @pytest.mark.parametrize("gpus, rings, broadcast", [

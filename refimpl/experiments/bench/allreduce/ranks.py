@@ -41,16 +41,14 @@ def _ours(comm, work, algorithm, elements):
     """Return name -> (array to fill, function that sums it and returns the sum)."""
     machines = comm.machines if algorithm == "hierarchical" else None
     schedule = make_schedule(algorithm, comm.size, comm.size, machines=machines)
-    like, name = np.empty(0, np.float32), f"refimpl {algorithm}"
-    if work in ("machine", "cluster-hierarchical"):
-        allreduce = open_allreduce(schedule, comm, elements, like, "bench", _counted)
-        return {f"{name}, in place": (allreduce.slots[0], allreduce)}
-    private = np.zeros(elements, np.float32)
+    name, private = f"refimpl {algorithm}", np.zeros(elements, np.float32)
+    if work in ("cluster", "cards"):
+        runner = ScheduleRunner(schedule, comm, elements, private, "bench", _counted)
+        return {name: (private, lambda: runner([private]))}
+    allreduce = open_allreduce(schedule, comm, elements, private, "bench", _counted)
     if work == "machine-private":
-        allreduce = open_allreduce(schedule, comm, elements, like, "bench", _counted)
         return {f"{name}, private": (private, lambda: allreduce([private]))}
-    runner = ScheduleRunner(schedule, comm, elements, like, "bench", _counted)
-    return {name: (private, lambda: runner([private]))}
+    return {f"{name}, in place": (allreduce.slots[0], allreduce)}
 
 
 def _path(comm):

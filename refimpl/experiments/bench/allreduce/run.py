@@ -10,7 +10,7 @@ from refimpl.collectives.links.named import star_of
 from refimpl.collectives.running.segments import segments_of
 from refimpl.collectives.simulation.simulate import seconds_of
 from refimpl.experiments.bench.timing import grouped
-from refimpl.experiments.cells.network import emulated_network
+from refimpl.experiments.cells.proportions import emulated_network
 from refimpl.experiments.cluster import parse_rate
 from refimpl.experiments.job import BYTES_A_SECOND, measure
 

@@ -11,7 +11,6 @@ import grpc
 import numpy as np
 
 UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-CALL, STREAM = "/tensors/call", "/tensors/stream"
 
 
 class Calls:
@@ -22,7 +21,9 @@ class Calls:
         port = 0
         if comm.rank == 1:
             self.server = grpc.server(ThreadPoolExecutor(1), options=UNLIMITED)
-            self.server.add_generic_rpc_handlers([_Handler(self)])
+            self.server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("tensors", {
+                "call": grpc.unary_unary_rpc_method_handler(lambda message, _: self.add_up(message)),
+                "stream": grpc.stream_stream_rpc_method_handler(lambda messages, _: map(self.add_up, messages))})])
             port = self.server.add_insecure_port(f"{address}:0")
             self.server.start()
         port = int(comm.gather_numbers([port], "gRPC's port")[1, 0])
@@ -32,7 +33,7 @@ class Calls:
 
     def begin(self):
         """Prepare what ``ask`` needs. Local, on rank 0."""
-        self.call = self.channel.unary_unary(CALL)
+        self.call = self.channel.unary_unary("/tensors/call")
 
     def ask(self, tensor) -> float:
         """Return the sum that rank 1 forms."""
@@ -68,7 +69,7 @@ class Stream(Calls):
 
     def begin(self):
         self.queue: SimpleQueue = SimpleQueue()
-        self.sums = self.channel.stream_stream(STREAM)(iter(self.queue.get, None), wait_for_ready=True)
+        self.sums = self.channel.stream_stream("/tensors/stream")(iter(self.queue.get, None), wait_for_ready=True)
 
     def ask(self, tensor) -> float:
         self.queue.put(tensor.tobytes())
@@ -77,13 +78,3 @@ class Stream(Calls):
     def end(self):
         self.queue.put(None)
         self.sums.cancel()
-
-
-class _Handler(grpc.GenericRpcHandler):
-    def __init__(self, calls: Calls):
-        self.calls = calls
-
-    def service(self, details):
-        if details.method == CALL:
-            return grpc.unary_unary_rpc_method_handler(lambda message, _: self.calls.add_up(message))
-        return grpc.stream_stream_rpc_method_handler(lambda messages, _: map(self.calls.add_up, messages))
