@@ -75,8 +75,8 @@ class Case:
         return {v.name: v.shape for v in self.variables if v.sparse}
 
     def variable(self, name: str) -> CaseVariable:
-        """Return a variable by name."""
-        return next(v for v in self.variables if v.name == name)
+        """Return a variable by name. An answer like ``waited``, which is no variable, becomes a scalar."""
+        return next((v for v in self.variables if v.name == name), CaseVariable(name, ()))
 
 
 def handed(part):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.conformance.case import Case, CaseVariable, Rows, numbers_of
+from refimpl.conformance.case import Case, Rows, numbers_of
 from refimpl.conformance.checks import VariableResult, complaint
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.semantics import Semantics
@@ -42,12 +42,7 @@ class Evidence:
         for step, observed in enumerate(self.observed):
             for name, found in observed.items():
                 for rank, value in found:
-                    yield Place(step, rank, of_name(self.case, name)), value, self.wanted[step][name]
-
-
-def of_name(case, name: str) -> CaseVariable:
-    """Return a case's variable. An answer like ``waited``, which is no variable, becomes a scalar. Local."""
-    return next((v for v in case.variables if v.name == name), CaseVariable(name, ()))
+                    yield Place(step, rank, self.case.variable(name)), value, self.wanted[step][name]
 
 
 def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Evidence:

@@ -148,11 +148,6 @@ class Semantics:
         return {"adam": "adam-hat" if hat else "adam", "adagrad": "adagrad-inside" if self.adagrad == "inside" else
                 "adagrad"}.get(optimizer, optimizer)
 
-    def alternatives(self, *only: str):
-        """Yield (field, value) for each single change of the manifest's meaning, of fields ``only`` or all."""
-        return ((field, value) for field in only or CHOICES for value in CHOICES[field]
-                if value != getattr(self, field))
-
 
 def page() -> str:
     """Return the manifest's vocabulary as text: one line a value."""

@@ -27,34 +27,17 @@ def merged(part, divisor=1):
     return aggregate_rows(Rows, part[0], part[1] / divisor) if isinstance(part, tuple) else part / divisor
 
 
-def _in_buffers(self, right, arrays):
-    """Results lie in buffers of the adapter's own."""
-    found, kept = right(arrays), vars(self).setdefault("kept", {})
-    for name, array in found.items():
-        found[name] = kept.setdefault((name, array.shape, array.dtype), np.empty_like(array))
-        found[name][...] = array
-    return found
+def _in_buffers(key, one_call=False):
+    """Results lie in buffers. key(name, number of the call) -> of which.  one_call: the next call makes new ones."""
+    def aggregate_dense(self, right, arrays):
+        self.calls, found = vars(self).get("calls", 0) + 1, right(arrays)
+        kept = {} if one_call else vars(self).setdefault("kept", {})
+        for name, array in found.items():
+            found[name] = kept.setdefault((key(name, self.calls), array.shape, array.dtype), np.empty_like(array))
+            found[name][...] = array
+        return found
 
-
-def _in_turn(self, right, arrays):
-    """Results lie in two sets of buffers, which calls use in turn."""
-    self.calls = vars(self).get("calls", 0) + 1
-    kept = vars(self).setdefault("kept", {})
-    return {name: _kept(kept, (name, array.shape, array.dtype, self.calls % 2), array)
-            for name, array in right(arrays).items()}
-
-
-def _kept(buffers, key, array):
-    buffer = buffers.setdefault(key, np.empty_like(array))
-    buffer[...] = array
-    return buffer
-
-
-def _by_shape(lives):
-    """Results of one shape lie in one buffer. lives(self): the buffers."""
-    return planted(aggregate_dense=lambda self, right, arrays: {
-        name: _kept(buffers, (array.shape, array.dtype), array) for buffers in [lives(self)]
-        for name, array in right(arrays).items()})
+    return planted(aggregate_dense=aggregate_dense)
 
 
 def _added_to(self, right, gradients, shapes):
@@ -289,11 +272,11 @@ def _formula(name, kind):
 
 
 PLANTED = (
-    ("view-of-buffer", planted(aggregate_dense=_in_buffers), "dense/"),
+    ("view-of-buffer", _in_buffers(lambda name, call: name), "dense/"),
     ("view-of-buffer", planted(aggregate_rows=_rows_in_buffers), "rows/steps"),
-    ("view-of-buffer", planted(aggregate_dense=_in_turn), "dense/"),
-    ("buffer-shared", _by_shape(lambda self: vars(self).setdefault("kept", {})), "dense/"),
-    ("buffer-shared", _by_shape(lambda self: {}), "dense/"),
+    ("view-of-buffer", _in_buffers(lambda name, call: (name, call % 2)), "dense/"),  # two, in turn
+    ("buffer-shared", _in_buffers(lambda name, call: ""), "dense/"),
+    ("buffer-shared", _in_buffers(lambda name, call: "", one_call=True), "dense/"),
     ("not-cleared", planted(aggregate_rows=_added_to), "rows/steps"),
     ("repeats-counted-once", _bags_over(lambda rows: max(1, len(set(rows)))), "bags/"),
     ("bag-miscounted", _bags_over(lambda rows: max(1, len(rows)) + 1), "bags/"),

@@ -27,9 +27,3 @@ def test_every_rule_is_on_the_page():
     for field, values in CHOICES.items():
         for value, meaning in values.items():
             assert any(field in line and value in line and meaning in line for line in page().splitlines())
-
-
-def test_alternatives_are_all_other_rules():
-    assert set(Semantics().alternatives("sparse")) == {("sparse", "sum"), ("sparse", "per-row-count"),
-                                                      ("sparse", "per-occurrence")}
-    assert len(list(Semantics().alternatives())) == sum(len(values) - 1 for values in CHOICES.values())

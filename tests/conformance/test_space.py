@@ -12,7 +12,6 @@ from refimpl.conformance.cases import all_cases, case_named
 from refimpl.conformance.compare import differences
 from refimpl.conformance.diagnose.search import tried
 from refimpl.conformance.kinds import KINDS
-from refimpl.conformance.observe import of_name
 from refimpl.conformance.space import by_rule, contributions, sums
 from refimpl.conformance.space.deviation import Impossible, Place
 from refimpl.conformance.space.optimizers import LINES
@@ -51,7 +50,7 @@ def shows(machine, deviation, number, case) -> bool:
     for step, wanted in enumerate(expected(number, machine)):
         for name, want in wanted.items():
             ranks = case.settings.get("group", case.settings.get("holders", {}).get(name, range(RANKS)))
-            if any(differs(deviates, Place(step, rank, of_name(case, name)), want) for rank in ranks):
+            if any(differs(deviates, Place(step, rank, case.variable(name)), want) for rank in ranks):
                 return True
     return False
 

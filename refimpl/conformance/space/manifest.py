@@ -33,7 +33,8 @@ CONCERNS = {"clip_norm": has("clip"), "clip_point": has("clip"), "window": has("
 
 def deviations(semantics: Semantics, fields) -> list[Deviation]:
     """Return a deviation for each other value of a field, and for one rule of dense and row gradients. Local."""
-    found = [_of({field: value}, semantics) for field, value in semantics.alternatives(*fields)] if fields else []
+    found = [_of({field: value}, semantics) for field in fields for value in CHOICES[field]
+             if value != getattr(semantics, field)]
     for value in DIVISION["dense"]:
         rules = {field: value for field in ("dense", "sparse") if getattr(semantics, field) != value}
         if len(rules) == 2 and "dense" in fields:
