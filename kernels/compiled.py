@@ -100,11 +100,6 @@ def inlined(function):
     return compiled(function, keep=False, inline="always")
 
 
-def compiles() -> bool:
-    """Return whether Numba compiles: it does not with NUMBA_DISABLE_JIT. Local."""
-    return not numba.config.DISABLE_JIT
-
-
 def _named(kernel) -> bool:
     """Give a kernel's cache files our names; return False if this Numba does not allow it."""
     cache = kernel._cache

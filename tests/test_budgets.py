@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6411,
+    "kernels": 6406,
     "models": 6183,
     "refimpl/*.py": 206,
     "refimpl/cli": 2683,
@@ -27,14 +27,14 @@ BUDGETS = {
     "refimpl/notebook": 1799,
     "refimpl/pictures": 2000,
     "refimpl/plain": 4764,
-    "refimpl/plan": 3133,
+    "refimpl/plan": 3129,
     "refimpl/server": 883,
     "refimpl/strategies": 1750,
     "refimpl/svm": 164,
     "refimpl/torch": 1951,
     "refimpl/training": 8103,
     "refimpl/transport": 4019,
-    "tests": 46103,
+    "tests": 46080,
 }
 
 

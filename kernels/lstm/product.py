@@ -13,11 +13,11 @@ from functools import lru_cache
 
 import numpy as np
 from llvmlite import binding, ir
-from numba import types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kernels.compiled import compiled, compiles, inlined
+from kernels.compiled import compiled, inlined
 from kernels.lstm.fast import transpose
 
 TALL, SHORT = 24, 8  # rows of a tile: 24 and an element of x fit in the 32 vector registers of AVX-512
@@ -66,7 +66,7 @@ def _factors(seed, terms, rows, columns):
 @lru_cache(maxsize=None)
 def has_registers() -> bool:
     """Return whether this processor has 32 vector registers and fused multiplication and addition, and Numba is on."""
-    return compiles() and binding.get_host_cpu_features().get("avx512vl", False)
+    return not config.DISABLE_JIT and binding.get_host_cpu_features().get("avx512vl", False)
 
 
 def _tile(rows, columns):

@@ -10,7 +10,7 @@ from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.plan import make_plan
-from refimpl.plan.choose import BEGINNINGS, choose_plan
+from refimpl.plan.choose import BEGINNINGS, busiest_shares, choose_plan
 from refimpl.plan.predict import AllreduceTime, Predictor, seconds_of, traffic_of
 from refimpl.plan.report import as_data, describe
 from refimpl.plan.sample import Sample
@@ -18,7 +18,8 @@ from refimpl.transport.machines import in_blocks
 
 ROWS, WIDTH = 4096, 16
 TABLE = Variable("table", (ROWS, WIDTH), sparse=True)
-WEIGHT, BIAS = Variable("weight", (300, 200)), Variable("bias", (8,))
+WEIGHT = Variable("weight", (300, 200))
+WORDS = Variable("words", (24, 2), sparse=True)
 
 
 def network(machines, each=1, latency=5e-5, rate=25e6, **more):
@@ -177,3 +178,20 @@ def test_times_of_an_allreduce_are_simulated_at_powers_of_two_and_lie_between():
     assert time.seconds(1 << 12) == simulate(schedule, net, 1 << 12, 4).seconds
     assert time.seconds(1 << 12) < time.seconds(5000) < time.seconds(1 << 13) and time.seconds(0) == 0
     assert time.seconds(5000) == pytest.approx(simulate(schedule, net, 5000, 4).seconds, rel=0.02)
+
+
+def words_of(*ids):
+    return sample_of(ids, 24, "words")
+
+
+def test_rows_asked_for_alike_fall_on_the_owner_of_most_partitions():
+    shares = busiest_shares([WORDS], words_of(*[range(24)] * 4), in_blocks(4, 1), (1, 2, 3, 4, 6, 8, 12, 24))
+    assert shares == pytest.approx({p: -(-p // 4) / p for p in (1, 2, 3, 4, 6, 8, 12, 24)})
+
+
+def test_popular_rows_weigh_more_and_a_machine_asks_once():
+    two = words_of([0, 1], [0], [0], [0, 5])
+    assert busiest_shares([WORDS], two, in_blocks(4, 1), [4], "contiguous") == {4: 1.0}  # rows 0 to 5: one owner
+    assert busiest_shares([WORDS], two, in_blocks(4, 1), [24]) == pytest.approx({24: 4 / 6})
+    assert busiest_shares([WORDS], two, in_blocks(4, 2), [24]) == pytest.approx({24: 2 / 4})
+    assert busiest_shares([WORDS], words_of([], []), in_blocks(2, 1), [2]) == {2: 0.0}

@@ -44,19 +44,15 @@ def choose_layer(layer: Layer, ranks: int, batch: int, size: int = 4) -> LayerCh
     possible = [g for g in divisors(ranks) if g == ranks or layer.connected and layer.blocks % (ranks // g) == 0]
     exact = exact_best_groups(layer, ranks, batch, size=size)
     groups = exact_best_groups(layer, ranks, batch, possible, size)
+    mode = "data" if groups == ranks else "model" if groups == 1 else "hybrid"
     return LayerChoice(layer, Fraction(flop(layer, examples)), intensity(layer, examples, size), sent(ranks), sent(1),
                        min(map(sent, between), default=None), best_groups(layer, ranks, batch), exact, groups,
-                       mode_of(groups, ranks), _reason(layer, ranks, groups, exact, sent))
+                       mode, _reason(layer, ranks, groups, exact, sent))
 
 
 def choose_layers(layers, ranks: int, batch: int, size: int = 4) -> list[LayerChoice]:
     """Return the mode of each layer. Local."""
     return [choose_layer(layer, ranks, batch, size) for layer in layers]
-
-
-def mode_of(groups: int, ranks: int) -> str:
-    """Return the name of the mode with G groups of N ranks. Local."""
-    return "data" if groups == ranks else "model" if groups == 1 else "hybrid"
 
 
 def _reason(layer, ranks, groups, exact, sent) -> str:
