@@ -24,7 +24,7 @@ BUDGETS = {
     "refimpl/experiments": 7399,
     "refimpl/gradients": 1219,
     "refimpl/jax": 1444,
-    "refimpl/notebook": 1799,
+    "refimpl/notebook": 1797,
     "refimpl/pictures": 2000,
     "refimpl/plain": 4764,
     "refimpl/plan": 3129,

@@ -60,8 +60,8 @@ PAPER = Paper(
     efficiency=0.3,
     assumed=("NMT reaches 30 % of a GPU's peak. A target word, and the source word beside it, cost 6 FLOP for each "
              "dense element; 128 sentences of 25 words a GPU, words by Zipf's law.",
-             "alpha of NMT is recalled as 0.65 of all elements; 128 sentences of at most 50 words and an end touch at "
-             "most 6,528 of 36,548 rows of each embedding, which makes 0.636."))
+             "alpha of NMT is recalled as 0.65 of all elements; 128 sentences of at most 50 words touch at most "
+             "6,400 of 36,548 rows of each embedding, and the start symbol's row, which makes 0.634."))
 
 
 SIZES = {**PRESETS["tiny"], "keep": 1.0}
