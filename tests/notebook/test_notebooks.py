@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.notebook.__main__ import in_order
+from refimpl.notebook.__main__ import chosen, in_order, main
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = in_order(FOLDER)
@@ -130,3 +130,23 @@ def test_what_is_wrong_is_seen(change, said, tmp_path):
     assert problems({"cells": [cell]}, tmp_path) == []
     (problem,) = problems({"cells": [{**cell, **change}]}, tmp_path)
     assert problem.startswith("cell 0 (a): ") and said in problem
+
+
+@pytest.mark.parametrize("names, found", [
+    ([], ["1_a", "2_b", "10_c", "11_a"]), (["1"], ["1_a"]), (["10"], ["10_c"]),
+    (["1_a", "11_", "2"], ["1_a", "11_a", "2_b"])])
+def test_ten_comes_after_nine(names, found, tmp_path):
+    for name in ("10_c", "1_a", "11_a", "2_b"):
+        (tmp_path / f"{name}.ipynb").touch()
+    assert [path.stem for path in chosen(names, tmp_path)] == found
+
+
+def test_a_name_that_is_none_says_which_there_are(tmp_path):
+    for name in ("10_c", "2_b"):
+        (tmp_path / f"{name}.ipynb").touch()
+    with pytest.raises(ValueError, match="no notebook '1'; there are 2_b, 10_c"):
+        chosen(["1"], tmp_path)
+
+
+def test_the_command_says_so(capsys):
+    assert main(["store", "no-such-notebook"]) == 1 and "no notebook" in capsys.readouterr().err

@@ -6,10 +6,11 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from refimpl.collectives import Round, Sum, Transfer, make_schedule, schedule_of
+from refimpl.collectives.links import named_links, pack_trees
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.pictures.animate import animate, states_of
 from refimpl.pictures.schedules import (
-    bytes_and_rounds, flat_network, plot_sent, plot_times, space_time, times_over_ranks,
+    bytes_and_rounds, draw_links, flat_network, plot_sent, plot_times, space_time, times_over_ranks,
 )
 
 
@@ -73,3 +74,17 @@ def test_times_over_ranks_are_the_simulations():
             assert times[name, size][8] == simulate(schedule, flat_network(8), size // 4, 4).seconds
     picture = plot_times(times)
     assert "1 KiB and 1 MiB" in picture.alt and "star, 1 MiB" in picture.numbers
+
+
+def test_the_words_about_links_are_those_of_the_packing():
+    picture = draw_links(pack_trees(named_links("star-200,200,200,100")), trees=2)
+    assert picture.alt == "star-200,200,200,100: allreduce at rate 100; of 8 links 6 are full and 0 are not used"
+    assert picture.numbers.splitlines()[1].split()[:4] == ["sum", "to", "1", "100"]
+    assert "rate 100" in picture.svg and picture.svg.startswith("<svg")
+
+
+def test_trees_are_drawn_only_if_asked_for():
+    packing = pack_trees(named_links("ring-4"))
+    assert draw_links(packing).numbers == "" and "sum to" not in draw_links(packing).svg
+    assert draw_links(packing, 3).svg.count("sum to rank") == 3
+    assert draw_links(packing, 3) == draw_links(packing, 3)

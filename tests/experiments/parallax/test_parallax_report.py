@@ -6,7 +6,6 @@ import pytest
 
 from models.registry import workloads_for
 from models.workload import Workload
-from refimpl.cli import main
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.report import Finding, Table, markdown, run_studies
 from refimpl.experiments.cells.run import Runner
@@ -139,9 +138,3 @@ def test_a_replayed_cell_receives_what_it_sends_and_is_run_once(cluster, tmp_pat
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json") if p.parent.name == "try"}
     ran(tmp_path, cells)
     assert before == {p: p.stat().st_mtime_ns for p in before}
-
-
-def test_the_command_refuses_what_it_does_not_know(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["experiment", "parallax", "--only", "nothing"])
-    assert end.value.code == 2 and "is none of " in capsys.readouterr().err
