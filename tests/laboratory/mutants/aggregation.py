@@ -36,7 +36,7 @@ class MatchedByPosition(Reference):
 
     def aggregate_dense(self, arrays):
         mine = {str(k): a for k, a in enumerate(arrays.values())}
-        if len({a.shape for a in mine.values()}) > 1:
+        if len({a.shape for a in mine.values() if a is not None}) > 1:
             return super().aggregate_dense(arrays)
         return dict(zip(arrays, super().aggregate_dense(mine).values()))
 
