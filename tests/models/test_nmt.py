@@ -1,5 +1,6 @@
-"""The translation model: its sizes, what it needs, what padding may hold, what it refuses, beam search."""
+"""The translation model: its sizes, what it needs, what padding may hold, what it refuses, beam search, gradients."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from nmt_batches import sentences, step, tiny, values_of
 
 from models.data.pairs.words import END, PADDING, START
+from models.gradient_check import GradientError, check_gradients
 from models.nmt import PRESETS, TranslationModel
 from models.nmt.beam import MOST, translate
 from models.nmt.encoder import reverse_sentences
@@ -140,3 +142,64 @@ def test_greedy_takes_the_likeliest_word_each_time():
         assert int(np.argmax(logs)) == word
         words.append(word)
     assert len(found) <= MOST * len(source) + 10
+
+
+# -- gradients, by central differences in float64 ----------------------------------------------------------------------
+SPREAD = 1.0  # by default attention is so even that its gradients are below what differences can tell
+
+
+@pytest.mark.parametrize("layers, keep, smoothing", [(2, 0.8, 0.1), (3, 1.0, 0.1), (2, 1.0, 0.0), (3, 0.8, 0.0)])
+@pytest.mark.thorough("2-0.8")
+def test_gradients(layers, keep, smoothing):
+    """Every value of each beside every value of each other."""
+    model = tiny(layers=layers, keep=keep, smoothing=smoothing)
+    check_gradients(model, sentences(model), spread=SPREAD, projections=1)
+
+
+@pytest.mark.parametrize("source, target, count", [(1, 1, 1), (1, 4, 2), (6, 1, 3)])
+def test_gradients_of_odd_batches(source, target, count):
+    model = tiny(keep=0.7)
+    for variable in ("attention/query", "attention/v", "attention/g", "attention/bias"):
+        assert variable in {v.name for v in model.variables}
+    if source == 1:  # attention to one word has nothing to choose: its gradients are zero
+        _zero_attention(model, sentences(model, source, target, count, padding=False))
+        return
+    check_gradients(model, sentences(model, source, target, count), spread=SPREAD, projections=1)
+
+
+def _zero_attention(model, batch):
+    _, gradients = step(model, values_of(model), batch)
+    for name in ("attention/memory", "attention/query", "attention/v", "attention/g", "attention/bias"):
+        assert abs(gradients[name]).max() <= 1e-15
+
+
+class Remembering(TranslationModel):
+    """Computes each answer once: every check below asks for the same ones, variable after variable."""
+
+    known = {}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        asked = tuple((name, value.tobytes()) for name, value in {**dense, **rows}.items())
+        if asked not in self.known:
+            self.known[asked] = super().loss_and_gradients(dense, rows, batch)
+        loss, gradients = self.known[asked]
+        return loss, dict(gradients)
+
+
+def test_a_planted_error_is_named():
+    """In each variable's gradient. One test, so that one process remembers all answers."""
+    class Wrong(Remembering):
+        name = ""
+
+        def loss_and_gradients(self, dense, rows, batch):
+            loss, gradients = super().loss_and_gradients(dense, rows, batch)
+            gradients[self.name] = copy.deepcopy(gradients[self.name])
+            array = getattr(gradients[self.name], "rows", gradients[self.name])
+            array *= 1.01
+            return loss, gradients
+
+    model = Wrong(**{**PRESETS["tiny"], "keep": 1.0, "dtype": "float64"})
+    for variable in model.variables:
+        model.name = variable.name
+        with pytest.raises(GradientError, match=f"'{variable.name}'"):
+            check_gradients(model, sentences(model), spread=SPREAD, projections=1)
