@@ -4,8 +4,8 @@
     DGC                 u = m u + g     v += u     send v at the largest |v|     u = v = 0 there
 
 A residual belongs to (variable, unit), and a unit is a microbatch. So the answer does not depend on the number of
-ranks, and a checkpoint with residuals can be resumed on another number. If a residual belonged to a rank, both
-would be wrong.
+ranks, and a checkpoint with residuals can be resumed on another number of ranks. If a residual belonged to a rank,
+both would be wrong.
 
 DGC (deep gradient compression) applies momentum before it decides what to send. Otherwise elements that are sent late
 would have no momentum. It clips the gradient of each unit to the norm clip_norm / √units (``clipped``).

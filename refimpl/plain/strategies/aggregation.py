@@ -5,8 +5,8 @@
     push    rank --- row gradients -> aggregator --- their sum -----> owner
 
 Each rank of a machine is the aggregator for some owners. The first rank of each machine is the aggregator for the first
-ranks of all machines, the second rank for the second ranks, and so on. So all ranks of a machine share the work. What a
-machine's ranks send to an owner on the same machine, they send to the owner itself. The class below wraps a server
+ranks of all machines, the second rank for the second ranks, and so on. So all ranks of a machine share the work. If
+an owner is on their own machine, ranks send to it directly, without an aggregator. The class below wraps a server
 (refimpl.plain.strategies.server). The server treats an aggregator as it treats any rank that pulls and pushes.
 
     mpirun -n 4 python -m refimpl.plain.strategies.aggregation

@@ -45,7 +45,7 @@ class Setting:
         return self.machines * self.workers
 
     def crossing(self, alpha=1, alpha_machine=1):
-        """Return the bytes from a machine to an owner divided by w: α', or L α without local aggregation."""
+        """Return the part of w that a machine sends to an owner: α', or L α without local aggregation."""
         if not self.local_aggregation or self.workers == 1:
             return self.workers * alpha
         if alpha_machine is None:

@@ -1,7 +1,7 @@
 """Reduce-scatter, update, allgather: each rank adds up, updates and sends out its own rows of a dense variable.
 
     rank 0 |a0 b0|   reduce-scatter   |A .|   update    |a .|   allgather   |a b|
-    rank 1 |a1 b1|  ---------------> |. B|  --------> |. b|  ----------> |a b|
+    rank 1 |a1 b1|  --------------->  |. B|  -------->  |. b|  ---------->  |a b|
           gradients     push          sums             values    pull      values
 
 An allreduce consists of the same two halves without the update between them. So it sends as many bytes, 2 (N - 1) / N

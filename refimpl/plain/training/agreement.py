@@ -4,7 +4,7 @@ Before each collective call the ranks compute the maximum of the lengths of thei
 continue. Otherwise they exchange the messages, and all raise the same error.
 
 No rank waits in a blocking call. It tests again and again whether the others have arrived. After the time-out it asks
-every rank for a sign of life (a *roll call*). Ranks that are waiting, too, answer. Ranks that are stuck or gone do not,
+every rank for a sign of life (a *roll call*). Ranks that also wait answer. Ranks that are stuck or gone do not answer,
 and the error names them. A rank that comes after the time-out does not notice by itself that the others have stopped.
 
     mpirun -n 4 python -m refimpl.plain.training.agreement

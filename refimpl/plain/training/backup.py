@@ -1,4 +1,4 @@
-"""A rank's partner, the next rank, has a copy of what it alone keeps. From such copies a new training is filled."""
+"""What only one rank keeps is copied to its partner, the next rank. A new training is filled from such copies."""
 
 import numpy as np
 
