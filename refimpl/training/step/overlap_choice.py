@@ -19,8 +19,8 @@ MOST_A_CORE = 2
 class OverlapChoice:
     """What was chosen. reason: a sentence for users; "" if there was no choice.
 
-    way: "no": exchanges follow the computation.  "early": dense gradients are sent during the backward pass, without a
-    thread (``early``).  "thread": a thread does all exchanges meanwhile (``overlapped``).
+    way: "no": exchanges follow the computation.  "early": dense gradients and rows on the server travel during the
+    computation, without a thread (``early``).  "thread": a thread does all exchanges meanwhile (``overlapped``).
     """
 
     way: str
