@@ -23,6 +23,9 @@ MOST_LINES = 18
 """A program or an output of more lines is for the notebook, not for a slide."""
 ROOM, WIDTH = 16, 75
 """Lines of text that a slide has room for, and characters of one."""
+LARGEST, SMALLEST, COLUMNS = 0.8, 0.5, 84
+"""Sizes of code beside text, and the characters of a line that has the largest. What is too long even for the smallest
+size is wrapped."""
 TEMPLATE = Template((ROOT / "docs" / "site" / "templates" / "slides.html").read_text("utf-8"))
 _SHOWN = re.compile(r"#|\$\$|[-*] |\d+\. |\||\*\*Predict:\*\*")
 _QUESTION = re.compile(r"\*\*[^*]+[?.:]\*\*")
@@ -93,10 +96,11 @@ def _put(sections: list[list[Slide]], paragraph: str, render, before: str = ""):
     section = sections[-1]
     if paragraph.startswith("#") and not paragraph.startswith("### Exercise"):  # what follows one is not part of it
         section[-1].title = re.sub(r"^<p>|</p>$", "", render(paragraph.lstrip("# ").partition("\n")[0]).strip())
-    if paragraph.startswith("|") and before.endswith(":") and not _SHOWN.match(before):
+    announced = before.startswith("After ") or paragraph.startswith("|") and before.endswith(":")
+    if paragraph.startswith(("|", "- ")) and announced and not _SHOWN.match(before):
         paragraph = re.split(r"(?<=[.?!)])\s+", before)[-1] + "\n\n" + paragraph
     title = len(sections) == 1 and not section[-1].notes and paragraph.startswith(("# ", "*"))
-    if title or exercise or _SHOWN.match(paragraph) or "\n\n|" in paragraph:
+    if title or exercise or _SHOWN.match(paragraph) or "\n\n" in paragraph:
         whole = not re.match(r"- |\d+\. ", paragraph) or _lines(paragraph) < ROOM - 3  # else item by item
         for piece in [paragraph] if whole else re.split(r"\n(?=- |\d+\. )", paragraph):
             show(section, render(piece), _lines(piece) - (not whole))
@@ -129,12 +133,18 @@ def _put_cell(section: list[Slide], cell: dict):
         text = "".join(output.get("text") or data.get("text/plain", ""))
         if picture:
             show(section, picture[0].replace('src="', 'src="../notebooks/'), ROOM - 3)  # a heading fits above
-        elif text.count("\n") < MOST_LINES or "text/markdown" in data:  # a whole file scrolls
+        elif "text/markdown" in data:  # a whole file scrolls, from its first class or function on
+            first = re.search(r"^(class|def|@)", text, re.MULTILINE)
+            _show_text(section, text[first.start() if first else 0:])
+        elif text.count("\n") < MOST_LINES:
             _show_text(section, text)
 
 
 def _show_text(section: list[Slide], text: str):
-    show(section, f"<pre><code>{escape(text)}</code></pre>", min(ROOM, 1.75 + 0.75 * text.count("\n")))
+    """Put a program or its output on a slide, in letters as large as its longest line allows."""
+    size = min(LARGEST, max(SMALLEST, LARGEST * COLUMNS / max(map(len, text.splitlines()), default=1)))
+    lines = min(ROOM, 1.75 + 1.2 * size * text.count("\n"))
+    show(section, f'<pre style="font-size: {size:.2f}em"><code>{escape(text)}</code></pre>', lines)
 
 
 def page(notebook: dict) -> str:

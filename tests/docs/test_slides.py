@@ -66,6 +66,18 @@ def test_a_table_stands_below_the_sentence_that_announces_it():
     assert table.startswith("<p>These are the rules:</p>") and "<td>2</td>" in table and "story" not in table
 
 
+def test_what_a_list_says_one_can_do_stands_above_it():
+    _, (slide,) = made(text("## Aim\n\nAfter it you can say\n\n- why"))
+    assert slide.shown[-1].startswith("<p>After it you can say</p>") and "<li>why</li>" in slide.shown[-1]
+
+
+def test_a_file_begins_with_its_first_class_and_code_is_as_large_as_fits():
+    _, (slide,) = made(text("## Code"), code("x", {"text/markdown": "", "text/plain": '"""Doc."""\nimport a\n\nclass A:'}))
+    assert slide.shown[-1] == '<pre style="font-size: 0.80em"><code>class A:</code></pre>'
+    _, (slide,) = made(text("## Code"), code("x", 112 * "x"))
+    assert slide.shown[-1].startswith('<pre style="font-size: 0.60em">')
+
+
 def test_pictures_stand_alone_and_are_found_from_the_slides_folder():
     _, section = made(text("## Ring"), code("x", PICTURE), text("- more"))
     assert [len(slide.shown) for slide in section] == [2, 1]
