@@ -15,7 +15,7 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 6406,
-    "models": 6183,
+    "models": 6185,
     "refimpl/*.py": 206,
     "refimpl/cli": 2683,
     "refimpl/collectives": 4957,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1951,
     "refimpl/training": 8103,
     "refimpl/transport": 4019,
-    "tests": 46065,
+    "tests": 46090,
 }
 
 

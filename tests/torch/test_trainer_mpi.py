@@ -80,6 +80,31 @@ def test_a_rank_changes_only_its_own_gradients(comm):
     assert torch.equal(steps(comm), steps(MPI.COMM_SELF))
 
 
+def test_two_modules_that_train_each_other_have_a_trainer_each(comm):
+    """A generator and a critic in turns. Both losses draw numbers for each example, which their sums must not hide."""
+    def turns(comm):
+        torch.manual_seed(1)
+        maker, critic = torch.nn.Linear(4, 6), torch.nn.Linear(6, 1)
+
+        def told_apart(critic, batch):
+            made = maker(torch.randn(len(batch.inputs), 4)).detach()
+            return torch.nn.functional.softplus(critic(made) - critic(batch.inputs)).sum()
+
+        def passed(maker, batch):
+            return torch.nn.functional.softplus(-critic(maker(torch.randn(len(batch.inputs), 4)))).sum()
+
+        loader, pairs = DataLoader(torch.randn(48, 6), 16), [(critic, told_apart), (maker, passed)]
+        trainers = [Trainer(module, loss, optimizer=torch.optim.Adam(module.parameters()), comm=comm)
+                    for module, loss in pairs]
+        for batches in zip(*(trainer.shard(loader) for trainer in trainers)):
+            for trainer, batch in zip(trainers, batches):
+                trainer.backward(trainer.loss(batch))
+                trainer.step()
+        return [value for trainer in trainers for value in trainer.gather().state_dict().values()]
+
+    assert all(map(torch.equal, turns(comm), turns(MPI.COMM_SELF)))
+
+
 def test_ranks_that_disagree_are_told(comm):
     if comm.size == 1:
         pytest.skip("one rank agrees with itself")
