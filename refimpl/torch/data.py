@@ -95,7 +95,7 @@ class TorchData(Examples):
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of some items, their number, cutting and order."""
+        """Hex SHA-256 of some items, their number and order, and how they are divided into microbatches."""
         places = np.unique(np.linspace(0, len(self.inputs) - 1, SAMPLED).astype(int)) if len(self.inputs) else []
         parts = [part for place in places for part in _parts(self._items([int(place)], "fingerprint"))]
         return fingerprint_of("torch data", *parts, len(self.inputs), self.microbatches, self.size, self.seed,
@@ -112,7 +112,7 @@ class TorchData(Examples):
         return int(self.counts[places[batch * full:(batch + 1) * full]].sum())
 
     def microbatch(self, step: int, index: int) -> Batch | None:
-        """Return the v-th piece of the global batch, its items collated, as NumPy arrays."""
+        """Return piece ``index`` of the global batch, its items collated, as NumPy arrays."""
         places = super().microbatch(step, index)
         if places is None:
             return None
@@ -149,7 +149,7 @@ class TorchStream:
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of the first items and of the cutting."""
+        """Hex SHA-256 of the first items, and how items are divided into microbatches."""
         with drawing_from(key_of("fingerprint")):
             first = self.collate(list(itertools.islice(iter(self.dataset), SAMPLED)))
         return fingerprint_of("torch stream", *_parts(first), self.microbatches, self.size, self.steps_per_epoch)
@@ -165,7 +165,7 @@ class TorchStream:
         return self.microbatches * self.size
 
     def microbatch(self, step: int, index: int) -> Batch:
-        """Return the v-th piece of the step's items, collated, as NumPy arrays."""
+        """Return piece ``index`` of the step's items, collated, as NumPy arrays."""
         items = self._step(step % self.steps_per_epoch, self.examples(step))
         with drawing_from(key_of("collate", step, index)):
             collated = self.collate(items[index * self.size:(index + 1) * self.size])

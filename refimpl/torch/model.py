@@ -47,7 +47,8 @@ class TorchModel:
     groups: parameter groups as PyTorch's optimizers take them, with ``lr`` and ``weight_decay``.
     metrics: names of the numbers that the loss puts into ``batch.metrics``.
     initial: name -> ``Uniform``, ``Constant``, ``Normal``, ...: initial values. By default they are the module's
-    values. A table on the meta device, which may be larger than a rank's memory, starts like its layer: ``Normal``.
+    values. A table on the meta device, which may be larger than a rank's memory, starts with normal random numbers, as
+    ``nn.Embedding`` does.
     unused: "zero": a parameter that the loss does not use has the gradient 0; "refuse": it is an error.
     evaluate: evaluate(module, batch) -> {"loss": sum, "count": n[, "correct": k]}; None: the loss, in evaluation mode.
     Each part trains in the mode (train, eval) that it had when the model was made.

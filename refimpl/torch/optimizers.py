@@ -1,7 +1,7 @@
 """PyTorch's optimizers in a training. They update dense parameters by their ``step``; our kernels update tables' rows.
 
-A table may have an optimizer that PyTorch allows with ``sparse=True``: SGD, Adagrad and SparseAdam update only the rows
-of a gradient. The others update all rows in each step, also those that no rank has looked up.
+A table may have SGD without momentum, Adagrad or SparseAdam, which update only the rows of a gradient. The others
+update all rows in each step, also those that no rank has looked up.
 """
 
 import inspect

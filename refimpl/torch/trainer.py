@@ -3,7 +3,7 @@
     trainer = Trainer(module, loss, optimizer=torch.optim.AdamW(module.parameters()), microbatches=8)
     for batch in trainer.shard(loader):           one epoch; a batch of all ranks together
         loss = trainer.loss(batch)                its mean, the same number on every rank
-        trainer.backward(loss)                    the dense parameters' .grad has the sum over all ranks
+        trainer.backward(loss)                    puts its gradient into the dense parameters' .grad
         trainer.step()                            the optimizer's step
 
 loss: pull, forward and backward pass of this rank's microbatches, sums over all ranks; step: the update
@@ -29,9 +29,9 @@ from refimpl.training.run.whole import hand_back
 class TorchTrainer(OwnLoop):
     """A training with your own loop. All ranks make the same calls in the same order; the constructor is local.
 
-    module, loss, model: a module and the arguments of ``TorchModel``, or a ``TorchModel``.
+    module, loss, model: either a ``TorchModel``, or a module, a loss and keyword arguments of ``TorchModel``.
     optimizer: a ``torch.optim.Optimizer``, or several. None: that of ``options``; then the bits are those of ``train``.
-    microbatches: into how many pieces a batch is cut, at least as many as ranks.
+    microbatches: into how many pieces a batch is cut. A rank without a piece computes nothing.
     comm: the communicator of mpi4py with the ranks that train; None: all ranks.
     metrics: an attribute with the numbers of the last step, as ``train`` writes them into metrics.jsonl.
     """
@@ -58,7 +58,7 @@ class TorchTrainer(OwnLoop):
         return self.found
 
     def backward(self, loss: torch.Tensor):
-        """Put the gradient, summed over all ranks, into ``.grad`` of dense parameters; tables get none. Local."""
+        """Put the gradient of the mean loss into ``.grad`` of dense parameters; tables get none. Local."""
         with self._at_work():
             if loss is not self.found:
                 raise ValueError("backward takes what trainer.loss(batch) has just returned, as it is: put a factor or "
@@ -94,7 +94,7 @@ class TorchTrainer(OwnLoop):
             self.bound.own[name].grad = None
 
     def evaluate(self, loader) -> dict:
-        """Return {"loss", "count", ...} over all examples of a loader. Gradients for ``step`` stay. Collective."""
+        """Return {"loss", "count", ...} over all examples of a loader; keep the gradients for ``step``. Collective."""
         kept = {name: self.bound.own[name].grad for name in self.dense}
         try:
             return super().evaluate(loader)
@@ -105,7 +105,7 @@ class TorchTrainer(OwnLoop):
     def gather(self) -> torch.nn.Module:
         """Put whole tables into the module, on every rank; return it. Collective.
 
-        Call it before ``torch.save`` or a forward pass of your own. Dense parameters have the values after each step.
+        Call it before ``torch.save`` or a forward pass of your own. Dense parameters are up to date without it.
         """
         with self._at_work() as base:
             self._meet("gather()", alike=True)

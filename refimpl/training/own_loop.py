@@ -73,8 +73,8 @@ class OwnLoop:
     def shard(self, loader):
         """Return an iterator over the global batches of an epoch. Collective.
 
-        loader: a ``Data``, such as ``Examples``; of PyTorch also a ``DataLoader``. The next call gives the next epoch,
-        in another order.
+        loader: a ``Data``, such as ``Examples``. With PyTorch it may also be a ``DataLoader``. The next call gives the
+        next epoch, in another order.
         """
         if id(loader) not in self.data:
             data = self._data(loader)
@@ -110,7 +110,7 @@ class OwnLoop:
                     "epochs": [epochs for *_, epochs in self.data.values()]}
 
     def load_state_dict(self, state: dict):
-        """Continue from a Trainer's ``state_dict``, at the next epoch of each loader, in their order. Collective."""
+        """Load a ``state_dict``. Loaders go on at their next epochs: ``shard`` them in the old order. Collective."""
         if self.base is None:
             self.later = state
             return

@@ -40,7 +40,7 @@ def train(model, data, heldout=None, *, comm=None, **asked) -> Result:
 
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
     comm: the communicator of mpi4py with the ranks that train; None: all ranks.
-    asked: ``options``, which are ``Options``, and any of the following:
+    asked: ``options``, an ``Options``. Other keyword arguments:
     output: run directory; None: no files are written.  resume: directory of a checkpoint to continue from.
     change: names of options that may differ from the checkpoint's, such as ["learning_rate"].
     checkpoint_every: steps between checkpoints, or "30s", seconds on rank 0's clock; None: only one at the end.

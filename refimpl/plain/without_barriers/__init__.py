@@ -1,1 +1,1 @@
-"""Trainings in which no rank waits for all others."""
+"""Trainings in which ranks need not wait for all others in every step."""
