@@ -1,6 +1,5 @@
 """Sets of samples by name, as files or from Debian's packages. To add a set, write its function into SETS."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,18 +52,25 @@ def _of_r(package: str, file: str, frame: str, label: str, directory: str):
     return _standardised(columns.values()), labels
 
 
-letters = partial(_of_r, "mlbench", "LetterRecognition.rda", "LetterRecognition", "lettr")
-"""20,000 printed letters by 16 features of their shape; A to Z are the labels 0 to 25."""
-shuttle = partial(_of_r, "mlbench", "Shuttle.rda", "Shuttle", "Class")
-"""58,000 states of a space shuttle by 9 sensors, of 7 classes."""
-spam = partial(_of_r, "kernlab", "spam.rda", "spam", "type")
-"""4,601 messages by 57 frequencies of words and characters; spam has label 1."""
+def letters(directory: str = ""):
+    """Return 20,000 printed letters by 16 features of their shape; A to Z are the labels 0 to 25. Local."""
+    return _of_r("mlbench", "LetterRecognition.rda", "LetterRecognition", "lettr", directory)
 
 
 def halves_of_letters(directory: str = ""):
     """Return the same letters; A to M have label 0, N to Z label 1. Local. Raises DataError."""
     rows, labels = letters(directory)
     return rows, labels // 13
+
+
+def shuttle(directory: str = ""):
+    """Return 58,000 states of a space shuttle by 9 sensors, of 7 classes. Local. Raises DataError."""
+    return _of_r("mlbench", "Shuttle.rda", "Shuttle", "Class", directory)
+
+
+def spam(directory: str = ""):
+    """Return 4,601 messages by 57 frequencies of words and characters; spam has label 1. Local. Raises DataError."""
+    return _of_r("kernlab", "spam.rda", "spam", "type", directory)
 
 
 def fashion(directory: str = ""):
