@@ -253,9 +253,10 @@ def scopes(cases: list[Case]) -> list[Scope]:
 
 def kind_scopes(cases: list[Case]) -> list[Scope]:
     """Return two scopes, row and dense gradients, if the cases have both. Local."""
+    if len({v.sparse for case in cases for v in case.variables}) < 2:
+        return []
     return [Scope(lambda v: v.sparse, words="of row gradients alone"),
-            Scope(lambda v: not v.sparse, words="of dense gradients alone")] if len(
-                {v.sparse for case in cases for v in case.variables}) > 1 else []
+            Scope(lambda v: not v.sparse, words="of dense gradients alone")]
 
 
 def step_scopes(first: int) -> list[Scope]:
