@@ -1,4 +1,4 @@
-"""The model of notebook 7, as it stands there, computes on a device what it computes on the CPU."""
+"""The model of lesson 7, as it stands there, computes on a device what it computes on the CPU."""
 
 import json
 from pathlib import Path

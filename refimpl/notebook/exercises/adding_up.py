@@ -1,4 +1,4 @@
-"""Checks of notebook 1, Adding up on many machines."""
+"""Checks of lesson 1, Adding up on many machines."""
 
 from refimpl.collectives import Round, ScheduleError, Sum, Transfer, complaint, prove, schedule_of
 from refimpl.notebook.exercises import NotAnswered, exercise, number, right, wrong

@@ -1,4 +1,4 @@
-"""Exercises of notebook 13: when a call costs little, the bytes of a dynamic tensor, when a slot may be written."""
+"""Exercises of lesson 13: when a call costs little, the bytes of a dynamic tensor, when a slot may be written."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Checks of notebook 4: one variable by hand, a plan by hand, and when it is better to send a sparse variable whole."""
+"""Checks of lesson 4: one variable by hand, a plan by hand, and when it is better to send a sparse variable whole."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Checks of notebook 10: the gradient of a cut layer's input, the batch at which cutting pays, the best groups."""
+"""Checks of lesson 10: the gradient of a cut layer's input, the batch at which cutting pays, the best groups."""
 
 from math import isclose
 

@@ -1,4 +1,4 @@
-"""Exercises of notebook 6: which ranks were counted, the microbatch tree's sum, the name of a bug."""
+"""Exercises of lesson 6: which ranks were counted, the microbatch tree's sum, the name of a bug."""
 
 import numpy as np
 

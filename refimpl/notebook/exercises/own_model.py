@@ -1,4 +1,4 @@
-"""Exercises of notebook 7: bytes of the dense part, the normaliser, the gradient of a simpler model."""
+"""Exercises of lesson 7: bytes of the dense part, the normaliser, the gradient of a simpler model."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Checks of notebook 2: bytes of a step by hand, the hot spot's factor, partitions assigned to owners."""
+"""Checks of lesson 2: bytes of a step by hand, the hot spot's factor, partitions assigned to owners."""
 
 from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 from refimpl.pictures.servers import PHASES, pull_and_push

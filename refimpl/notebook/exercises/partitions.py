@@ -1,4 +1,4 @@
-"""Checks of notebook 5: a curve through three points, the busiest owner of P partitions, rows sent once per machine."""
+"""Checks of lesson 5: a curve through three points, the busiest owner of P partitions, rows sent once per machine."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Checks of notebook 3: expected rows, and the bytes of a server and of an allgather."""
+"""Checks of lesson 3: expected rows, and the bytes of a server and of an allgather."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Exercises of notebook 12: the sums that are lost with a rank, the bytes of a copy, a partner on another machine."""
+"""Exercises of lesson 12: the sums that are lost with a rank, the bytes of a copy, a partner on another machine."""
 
 from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 from refimpl.plain.adding.tree import cover, microbatches_of

@@ -1,4 +1,4 @@
-"""Exercises of notebook 0: a step of SGD, a gradient by hand, the gradient of unequal parts."""
+"""Exercises of lesson 0: a step of SGD, a gradient by hand, the gradient of unequal parts."""
 
 import numpy as np
 

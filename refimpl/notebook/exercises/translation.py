@@ -1,4 +1,4 @@
-"""Checks of notebook 8: attention, the largest α of the paper's translator, and the most that the hybrid gains."""
+"""Checks of lesson 8: attention, the largest α of the paper's translator, and the most that the hybrid gains."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Exercises of notebook 11: the best rate of equal cards, a cut that proves a rate, trees packed into a triangle."""
+"""Exercises of lesson 11: the best rate of equal cards, a cut that proves a rate, trees packed into a triangle."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Checks of notebook 9: which pulls bounded staleness answers, the time of a step with backup workers, DC-ASGD."""
+"""Checks of lesson 9: which pulls bounded staleness answers, the time of a step with backup workers, DC-ASGD."""
 
 from itertools import product
 from types import SimpleNamespace
