@@ -66,7 +66,7 @@ def test_machine_slows_down_and_is_cut_off(cluster):
         "while w.rank == 1: w.Send(x, 0)\n"
         "while time.time() < t[-1] + 1.5:\n"
         "    if r.Test(): t.append(time.time()); r = w.Irecv(x, 1)\n"
-        "print(json.dumps(np.diff(t).tolist()), flush=True); w.Abort(0)")
+        "print(json.dumps(np.diff(t).tolist()), flush=True); time.sleep(1); w.Abort(0)")  # mpirun must read it first
     events = (Event(1, 2_000_000, 2.0), Event(1, 0, 4.5))
     job = run_on_cluster(2, 1, "200mbit", ["-c", program], timeout=60, capture=True, events=events)
     gaps = json.loads(job.stdout.splitlines()[0])
