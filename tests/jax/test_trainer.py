@@ -203,12 +203,13 @@ BEFORE = {
                                 "optax's scale_by_rms is not known here"),
     "rows that are clipped": (lambda: trainer_of(model_of("rated"), ADAM, rows=CLIPPED),
                               r"rows clips by a norm.* say Options\(clip_norm=...\)"),
-    "`clip_by_global_norm` beside tables": (lambda: trainer_of(model_of("rated"), CLIPPED, rows=ADAM),
-                                        r"of several variables at once, .* those of items, tags: clip by Options"),
+    "`clip_by_global_norm` in a model with tables": (
+        lambda: trainer_of(model_of("rated"), CLIPPED, rows=ADAM),
+        r"of several variables at once, .* those of items, tags: clip by Options"),
     "a mask that looks at a table": (lambda: trainer_of(
         model_of("rated"), optax.adamw(0.1, mask=lambda params: jax.tree.map(
             lambda leaf: leaf.ndim > 1, params, is_leaf=lambda leaf: leaf is None)), rows=ADAM), "looks at a table"),
-    "a transformation that needs the loss, beside tables": (lambda: trainer_of(
+    "a transformation that needs the loss, in a model with tables": (lambda: trainer_of(
         model_of("rated"), OPTAX["reduce_on_plateau"][0], rows=ADAM), "this transformation computes with the loss"),
     "`lbfgs`": (lambda: trainer_of(model_of("rated", dense=True), optax.lbfgs()), "computes the loss again within"),
     "`lookahead`": (lambda: trainer_of(model_of("rated", dense=True), optax.lookahead(ADAM, 2, 0.5)),
