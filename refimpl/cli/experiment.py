@@ -10,7 +10,7 @@ from functools import partial
 from refimpl.cli.told.tables import console, table_of
 from refimpl.cli.asked.values import nonempty
 from refimpl.experiments import channel, compression, mesh, parallax, svm, trees
-from refimpl.experiments.cells.report import WORDS, opened, run_studies
+from refimpl.experiments.cells.report import WORDS, Experiment, opened
 
 ABOUT = {
     "parallax": ("the paper's experiment on an emulated cluster",
@@ -66,38 +66,37 @@ def add(parser):
 
 def run(given: dict) -> int:
     """Run the parts that are not done yet; print every finding. Status 1: a training or a cell failed."""
-    return {"parallax": _parallax, "consistency": _consistency}.get(given["name"], _parts)(given)
+    experiment = {"parallax": _parallax, "consistency": _consistency}.get(given["name"], _of_parts)(given)
+    return show(*experiment.run(given.get("only"), given["quick"]), experiment.failed)
 
 
-def _parallax(given):
-    from refimpl.experiments.parallax.everything import run_experiments
+def _parallax(given) -> Experiment:
+    from refimpl.experiments.parallax.everything import make_experiment
 
-    names = given.get("only") or parallax.PARTS
-    return show(*run_experiments(given["output"], names, given["quick"], given["compute"]))
-
-
-def _consistency(given):
-    from refimpl.experiments.consistency.report import run_experiment
-
-    return show(*run_experiment(given["output"], given["quick"]))
+    return make_experiment(given["output"], given.get("only") or parallax.PARTS, given["quick"], given["compute"])
 
 
-def _parts(given):
-    name, head = given["name"], _PACKAGES[given["name"]].HEAD
+def _consistency(given) -> Experiment:
+    from refimpl.experiments.consistency.report import make_experiment
+
+    return make_experiment(given["output"], given["quick"])
+
+
+def _of_parts(given) -> Experiment:
+    name = given["name"]
     studies = {part: partial(_study, name, part, given["quick"]) for part in PARTS[name]}
-    return show(*run_studies(opened(given["output"]), studies, given.get("only") or studies, lambda: head,
-                             quick=given["quick"]))
+    return Experiment(opened(given["output"]), studies, _PACKAGES[name].HEAD)
 
 
 def _study(name, part, quick):
-    """Return the findings of a part. A part has its own module, or one that takes the part's name."""
+    """Return the finding of a part. A part has its own module, or one that takes the part's name."""
     module = {"channel": part if part == "step" else "sweep", "compression": "study", "svm": "study",
               "trees": part if part == "packets" else "study"}.get(name, part)
     study = importlib.import_module(f"refimpl.experiments.{name}.{module}").study
     return study(quick) if module == part else study(part, quick)
 
 
-def show(report, findings, failed=()) -> int:
+def show(report, findings, failed) -> int:
     """Print every finding, and each cell that failed; return the status, 1 if a cell failed."""
     out = console(150)
     for finding in findings:

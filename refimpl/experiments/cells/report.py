@@ -1,4 +1,4 @@
-"""Findings of experiments, and the report: tables, sentences and pictures of all findings in one Markdown file.
+"""Experiments, their findings, and the report: tables, sentences and pictures of all findings in one Markdown file.
 
 Each finding's section is kept in a file. If a study is not run, the report has its section from an earlier run, with
 the day and the version of the code.
@@ -41,25 +41,39 @@ def bytes_of(count: float) -> str:
     return f"{count / 1e6:.2f} MB"
 
 
-def run_studies(directory: Path, studies: dict[str, Callable[[], Finding]], names, head: Callable[[], str],
-                foot: Callable[[], str] = str, failed=(), quick: bool = False) -> tuple[Path, list[Finding]]:
-    """Run the named studies, one after the other; return (report, findings). Local: the parent of all jobs.
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment and the directory of its report.
 
-    studies: all, in the report's order.  The report and its pictures are written again after each study, so that an
-    interrupted run has a report, too.  head, foot: return the texts before and after the findings.  failed: a line for
-    each failed cell.
+    studies: part of the report -> its study, in the report's order.  head: the text before the findings.  foot: returns
+    the text after them.  failed: a line for each failed cell.
     """
-    made = f"*Written {date.today().isoformat()} by code {code_version()}."
-    made += " --quick: small clusters and few steps, good for a look, not for conclusions.*\n" if quick else "*\n"
-    findings, path, files = [], directory / "report.md", {name: directory / f"section-{name}.md" for name in studies}
-    for name in names:
-        findings.append(studies[name]())
-        files[name].write_text(f"{section(findings[-1], directory)}\n{made}", encoding="utf-8")
-        parts = [head(), *(file.read_text(encoding="utf-8") for file in files.values() if file.exists())]
-        parts += [foot()] * bool(foot())
-        parts += ["## Cells that failed\n\n" + "\n".join(f"- {line}" for line in failed) + "\n"] * bool(failed)
-        path.write_text("\n".join(parts), encoding="utf-8")
-    return path, findings
+
+    directory: Path
+    studies: dict[str, Callable[[], Finding]]
+    head: str
+    foot: Callable[[], str] = str
+    failed: list[str] = field(default_factory=list)
+
+    def run(self, names=(), quick: bool = False) -> tuple[Path, list[Finding]]:
+        """Run the named studies, by default all; return (report, findings). Local: the parent of all jobs.
+
+        The report is written again after each study, so that an interrupted run has a report, too.
+        """
+        made = f"*Written {date.today().isoformat()} by code {code_version()}."
+        made += " --quick: small clusters and few steps, good for a look, not for conclusions.*\n" if quick else "*\n"
+        path, findings = self.directory / "report.md", []
+        files = {name: self.directory / f"section-{name}.md" for name in self.studies}
+        for name in names or self.studies:
+            findings.append(self.studies[name]())
+            files[name].write_text(f"{section(findings[-1], self.directory)}\n{made}", encoding="utf-8")
+            parts = [self.head, *(file.read_text(encoding="utf-8") for file in files.values() if file.exists())]
+            if foot := self.foot():
+                parts.append(foot)
+            if self.failed:
+                parts.append("## Cells that failed\n\n" + "\n".join(f"- {line}" for line in self.failed) + "\n")
+            path.write_text("\n".join(parts), encoding="utf-8")
+        return path, findings
 
 
 def opened(output) -> Path:

@@ -2,13 +2,12 @@
 
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 from models.registry import workloads_for
 from refimpl.experiments.cells.cell import CONSISTENCIES, Cell
 from refimpl.experiments.cells.proportions import slowdown_of
-from refimpl.experiments.cells.report import Finding, Table, bytes_of, run_studies
+from refimpl.experiments.cells.report import Experiment, Finding, Table, bytes_of
 from refimpl.experiments.cells.run import Runner
 from refimpl.experiments.consistency.figures import loss_curve, mean_and_most, reached, speed, versions_late
 from refimpl.experiments.consistency.settings import (
@@ -48,8 +47,8 @@ AIMS = {"computes": 2.2, "none": 0.95}
 POINTS = 20  # of a curve
 
 
-def run_experiment(output, quick: bool = False) -> tuple[Path, list[Finding], list[str]]:
-    """Run cells without a result, write the report; return (report, findings, cells that failed). Local.
+def make_experiment(output, quick: bool = False) -> Experiment:
+    """Return the experiment; measure the profile that its replays need. Local.
 
     Raises ClusterError if this machine cannot emulate a cluster, ValueError if the directory cannot be made.
     """
@@ -60,9 +59,7 @@ def run_experiment(output, quick: bool = False) -> tuple[Path, list[Finding], li
     cells = {throughput: replayed_cells(quick, slowdown), learning: real_cells(quick)}
     studies = {study.__name__: partial(lambda study, some: study(some, runner.results(some)), study, some)
                for study, some in cells.items()}
-    report, findings = run_studies(runner.directory, studies, studies, partial(head_of, first, alone * slowdown),
-                                   lambda: FOOT, runner.failed, quick)
-    return report, findings, runner.failed
+    return Experiment(runner.directory, studies, head_of(first, alone * slowdown), lambda: FOOT, runner.failed)
 
 
 def head_of(cell: Cell, seconds: float) -> str:

@@ -1,14 +1,13 @@
-"""Run all studies and write the comparison with the paper."""
+"""The experiment as a whole: its studies, and the first and the last part of the comparison with the paper."""
 
 import importlib
 from functools import partial
-from pathlib import Path
 
 from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.proportions import ASSUMPTIONS, PAPER, computation_to_dense, rows_to_dense
-from refimpl.experiments.cells.report import Finding, Table, markdown, run_studies
+from refimpl.experiments.cells.report import Experiment, Finding, Table, markdown
 from refimpl.experiments.cells.run import Runner, say
 from refimpl.experiments.parallax import PARTS
 from refimpl.experiments.parallax.study import Context
@@ -32,18 +31,15 @@ their ratios mean something.
 """
 
 
-def run_experiments(output, names, quick: bool = False, compute=None) -> tuple[Path, list[Finding], list[str]]:
-    """Run the named studies; return (report, findings, cells that failed). Local, in the parent of all jobs.
+def make_experiment(output, names, quick: bool = False, compute=None) -> Experiment:
+    """Return the experiment. names: the parts that will be run.  compute: see ``Context``. Local.
 
-    compute: see ``Context``.
     Raises ClusterError if this machine cannot emulate a cluster, ValueError for a directory that cannot be made.
     """
     runner = Runner(output, "refimpl.experiments.parallax.job", SOURCES, WARM_UP, bool(set(names) - SIMULATED))
     context = Context(runner, quick, compute, 8 if quick else 48)
     studies = {name: partial(_study, name, context) for name in PARTS}
-    report, findings = run_studies(runner.directory, studies, names, partial(head, context), partial(foot, context),
-                                   runner.failed, quick)
-    return report, findings, runner.failed
+    return Experiment(runner.directory, studies, head(context), partial(foot, context), runner.failed)
 
 
 def _study(name, context) -> Finding:

@@ -7,7 +7,7 @@ import pytest
 
 from refimpl.experiments import job
 from refimpl.experiments.cells.cell import CONSISTENCIES, Cell
-from refimpl.experiments.cells.report import run_studies
+from refimpl.experiments.cells.report import Experiment
 from refimpl.experiments.cluster import Event
 from refimpl.experiments.cells.job import options_of
 from refimpl.experiments.cells.run import Runner
@@ -33,8 +33,8 @@ def test_the_report_holds_tables_verdicts_and_pictures(tmp_path):
     results = {cell.file: result_of(cell) for cell in [*replayed, *real]}
     assert len(results) == len(CONSISTENCIES) * (len(SETTINGS) + 1)
     studies = {"throughput": lambda: throughput(replayed, results), "learning": lambda: learning(real, results)}
-    text = run_studies(tmp_path, studies, studies, lambda: head_of(replayed[0], 0.18), lambda: FOOT, ["one: status 1"],
-                       quick=True)[0].read_text()
+    experiment = Experiment(tmp_path, studies, head_of(replayed[0], 0.18), lambda: FOOT, ["one: status 1"])
+    text = experiment.run(quick=True)[0].read_text()
     for part in ("| no straggler | asynchronous | 1,280 | 2.00 | 2.79 | 3 | 0.30 | 3 | 1.00 MB |", "--quick", "180 ms",
                  "| synchronous | 3.100 | 60.00 | 60.00 | 1,234 | 0.00 |", "one: status 1", "](throughput.svg)",
                  "](staleness.svg)", "](loss.svg)", "200mbit", "50mbit"):

@@ -7,7 +7,7 @@ import pytest
 from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.report import Finding, Table, markdown, run_studies
+from refimpl.experiments.cells.report import Experiment, Finding, Table, markdown
 from refimpl.experiments.cells.run import Runner
 from refimpl.experiments.parallax import convergence, everything, partitions, replay_check, sparsity, throughput
 from refimpl.experiments.parallax.study import Context, Summary, plotted
@@ -24,9 +24,9 @@ def test_a_report_holds_tables_sentences_plots_and_failures(tmp_path):
     finding = Finding("Partitions", [Table("of P", ["P", "seconds"], [["1", "0.5"]])], ["So it is."],
                       {"speeds": plotted({"measured": [(1, 2), (4, 3)], "fitted": []}, "P", "y", log="x")})
     context = Context(Runner(tmp_path, "job"), quick=True, cores=1)
-    path, _ = run_studies(tmp_path, {"partitions": lambda: finding}, ["partitions"], lambda: everything.head(context),
-                          lambda: everything.foot(context), ["a cell: status 1"], quick=True)
-    text = path.read_text()
+    experiment = Experiment(tmp_path, {"partitions": lambda: finding}, everything.head(context),
+                            lambda: everything.foot(context), ["a cell: status 1"])
+    text = experiment.run(quick=True)[0].read_text()
     for part in ("## Partitions", "**of P**", "| 1 | 0.5 |", "So it is.", "![y over P](speeds.svg)", "a cell: status 1",
                  "## Assumptions", "--quick"):
         assert part in text
@@ -36,7 +36,7 @@ def test_a_report_holds_tables_sentences_plots_and_failures(tmp_path):
 def test_a_report_keeps_the_sections_of_earlier_runs_in_order(tmp_path):
     def report(name, sentence):
         studies = dict.fromkeys(["throughput", "sparsity", "partitions"], lambda: Finding(name.title(), [], [sentence]))
-        return run_studies(tmp_path, studies, [name], lambda: "# Head\n")[0].read_text()
+        return Experiment(tmp_path, studies, "# Head\n").run([name])[0].read_text()
 
     report("partitions", "Eight.")
     report("throughput", "Slow.")
