@@ -75,14 +75,17 @@ class Partitioning:
         """Return the partitions that a rank owns, in the order of its table."""
         return [p for p, owner in enumerate(self.owners) if owner == rank]
 
+    def ranges_of(self, rank: int) -> list[range]:
+        """Return the global row numbers of a rank's table, in its order: a range for each partition."""
+        return list(map(self.rows_of_partition, self.partitions_of(rank)))
+
     def rows_owned(self, rank: int) -> int:
         """Return the number of rows in a rank's table."""
-        return sum(len(self.rows_of_partition(p)) for p in self.partitions_of(rank))
+        return sum(map(len, self.ranges_of(rank)))
 
     def global_rows(self, rank: int):
         """Return the global number of each row of a rank's table: (rows owned,) int64."""
-        ids = [np.arange(r.start, r.stop, r.step) for r in map(self.rows_of_partition, self.partitions_of(rank))]
-        return np.concatenate([np.empty(0, np.int64), *ids])
+        return numbers_in(self.ranges_of(rank))
 
     @cached_property
     def _starts(self):
@@ -127,6 +130,11 @@ class Partitioning:
         return Route(numbers, np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=self.ranks))]), order)
 
 
+def numbers_in(ranges: list[range]):
+    """Return the row numbers in ranges, in their order: (k,) int64. Local."""
+    return np.concatenate([np.empty(0, np.int64), *(np.arange(r.start, r.stop, r.step) for r in ranges)])
+
+
 def row_bytes(variable, codec: Codec = codec_of(IDENTITY)) -> int:
     """Return the bytes of one row of a sparse variable; codec: of a row of its encoded gradient. Local."""
     return variable.shape[1] * np.dtype(codec.dtype_of(variable.dtype)).itemsize
@@ -159,32 +167,3 @@ class Route:
         inverse = np.empty_like(self.order)
         inverse[self.order] = np.arange(len(self.order))
         return take_rows(rows, inverse)
-
-
-@dataclass(frozen=True)
-class Moves:
-    """The rows of one variable that one rank sends and receives.
-
-    leaving[o]: (k,) int64 rows of its old table that rank o will own, in the order of o's new table.
-    arriving[r]: (k,) int64 rows of its new table that rank r owned before, rising. Rows that stay are in both.
-    """
-
-    leaving: list[np.ndarray]
-    arriving: list[np.ndarray]
-
-
-def moves_of(old: Partitioning, new: Partitioning, rank: int) -> Moves:
-    """Return a rank's moves when a variable's rows go from the old owners to the new ones. Local.
-
-    Every rank computes its moves from the two partitionings, so rows travel without their numbers.
-    """
-    return Moves(_rows_by_owner(old, new, rank), [np.sort(rows) for rows in _rows_by_owner(new, old, rank)])
-
-
-def _rows_by_owner(table: Partitioning, other: Partitioning, rank: int) -> list[np.ndarray]:
-    """Return for each rank the rows of ``rank``'s table that this rank owns in ``other``, in the order of ``other``."""
-    partition, index = other.locate(table.global_rows(rank))
-    owner = np.asarray(other.owners, np.int64)[partition]
-    local = np.asarray(other.first_row, np.int64)[partition] + index
-    order = np.lexsort((local, owner))
-    return np.split(order, np.cumsum(np.bincount(owner, minlength=table.ranks))[:-1])

@@ -28,8 +28,7 @@ def partitions_a_round(parts: Partitioning, row_bytes: int) -> int:
 
 def round_edges(parts: Partitioning, owner: int, each: int):
     """Return the first row of each round of ``each`` partitions in an owner's table, and the end. Local."""
-    sizes = [len(parts.rows_of_partition(p)) for p in parts.partitions_of(owner)]
-    ends = np.cumsum([0, *sizes])
+    ends = np.cumsum([0, *map(len, parts.ranges_of(owner))])
     return np.append(ends[:-1:each], ends[-1])
 
 

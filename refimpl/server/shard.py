@@ -17,6 +17,11 @@ class Shard:
     values: Any
     state: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def arrays(self) -> dict[str | None, Any]:
+        """slot -> array; slot None: the values."""
+        return {None: self.values, **self.state}
+
     def array(self, slot: str | None):
         """Return the values (slot None) or an array of the optimizer's state. Local."""
         return self.values if slot is None else self.state[slot]

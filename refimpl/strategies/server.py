@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernels import array_module, take_rows
+from kernels import array_module
 from refimpl.collectives.running.runner import CHANNELS, TREES
 from refimpl.collectives.running.segments import LANES
 from refimpl.gradients import RowTree
@@ -18,14 +18,13 @@ from refimpl.plan.partitions.parts import cut_lists
 from refimpl.plan.strategy import Owners, Strategy
 from refimpl.server import Holding, Partitioning, Shard
 from refimpl.server.local_aggregation import LocalAggregation
-from refimpl.server.partition import moves_of, row_bytes
+from refimpl.server.moves import move_rows, moves_of
+from refimpl.server.partition import row_bytes
 from refimpl.server.rounds import partitions_a_round
 from refimpl.server.rows import RowServer
 from refimpl.strategies.blocks import blocks_of
 from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.served_bytes import pull_rows, push_rows
-
-PIECE = 1 << 20  # bytes of rows in flight between two ranks while partitions move
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class ServedRowsExchange(Exchange, of=ServedRows):
 
     def _initial(self, variable, parts, seed, xp):
         tables = [variable.initial_rows(seed, rows.start, rows.stop, rows.step)
-                  for rows in map(parts.rows_of_partition, parts.partitions_of(self.comm.rank))]
+                  for rows in parts.ranges_of(self.comm.rank)]
         return xp.asarray(np.concatenate([np.empty((0, variable.shape[1]), variable.dtype), *tables]))
 
     def pull(self, needs, phase="pull"):
@@ -142,14 +141,11 @@ class ServedRowsExchange(Exchange, of=ServedRows):
 
     def blocks(self, name, slot, takers, phase):
         shard, parts = self.shards[name], self.partitionings[name]
-        owned = {r: list(map(parts.rows_of_partition, parts.partitions_of(r))) for r in range(self.comm.size)}
-        mine = shard.array(slot)
+        owned, mine = {r: parts.ranges_of(r) for r in range(self.comm.size)}, shard.array(slot)
         return blocks_of(self.comm, array_module(mine), shard.variable, mine, lambda _: owned, takers, phase)
 
     def kept(self, name):
-        parts = self.partitionings[name]
-        rows = [parts.rows_of_partition(partition) for partition in parts.partitions_of(self.comm.rank)]
-        return [Holding(self.shards[name], rows, alone=True)]
+        return [Holding(self.shards[name], self.partitionings[name].ranges_of(self.comm.rank), alone=True)]
 
     # -- new partitions during a training
 
@@ -158,7 +154,7 @@ class ServedRowsExchange(Exchange, of=ServedRows):
         moving = [v for v in self.variables if self._next(plan, v) != self.partitionings[v.name]]
         return {v.name: {slot: array_module(array).empty((self._next(plan, v).rows_owned(self.comm.rank),
                                                           *array.shape[1:]), array.dtype)
-                         for slot, array in ((None, self.shards[v.name].values), *self.shards[v.name].state.items())}
+                         for slot, array in self.shards[v.name].arrays.items()}
                 for v in moving}
 
     def follow(self, plan, tables: dict):
@@ -171,7 +167,7 @@ class ServedRowsExchange(Exchange, of=ServedRows):
             shard = self.shards[name]
             moves = moves_of(self.partitionings[name], self._next(plan, shard.variable), self.comm.rank)
             for slot in list(new):
-                self._move(name, moves, shard.array(slot), new[slot])
+                move_rows(self.comm, [(name, moves, shard.array(slot), new[slot])], "repartition")
                 if slot is None:
                     shard.values = new.pop(slot)
                 else:
@@ -183,20 +179,3 @@ class ServedRowsExchange(Exchange, of=ServedRows):
         parts = plan.strategies[variable.name].parts(getattr(variable, "whole", variable))
         strategy = next(strategy for _, strategy in parts if isinstance(strategy, ServedRows))
         return strategy.partitioning(variable, self.comm.size)
-
-    def _move(self, name, moves, old, new):
-        """Fill the new table from the old tables of all ranks, PIECE bytes between two ranks at a time."""
-        me, xp = self.comm.rank, array_module(old)
-        others = [r for r in range(self.comm.size) if r != me]
-        step = max(1, PIECE // max(1, old.itemsize * old.shape[1]))
-        most = max(len(rows) for r in range(self.comm.size) for rows in (moves.leaving[r], moves.arriving[r]))
-        for first in range(0, most, step):
-            leaving = [rows[first:first + step] for rows in moves.leaving]
-            arriving = [rows[first:first + step] for rows in moves.arriving]
-            sends = [(r, take_rows(old, leaving[r])) for r in others]
-            receives = [(r, xp.empty((len(arriving[r]), old.shape[1]), old.dtype)) for r in others]
-            self.comm.exchange([(r, rows, {name: rows.size}) for r, rows in sends],
-                               [(r, rows, {name: rows.size}) for r, rows in receives], "repartition", "rows")
-            new[xp.asarray(arriving[me])] = take_rows(old, leaving[me])
-            for r, rows in receives:
-                new[xp.asarray(arriving[r])] = rows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refimpl.server import Partitioning
-from refimpl.server.partition import moves_of
+from refimpl.server.moves import moves_of
 
 SCHEMES = list(product((1, 2, 5, 30), ("contiguous", "interleaved")))
 

@@ -10,7 +10,9 @@ from test_bytes_mpi import counted
 from toys import answer, answer_of, make_trainer, whole_state
 
 from refimpl.plan.make import with_partitions
-from refimpl.server.partition import moves_of, row_bytes
+from refimpl.server import moves
+from refimpl.server.moves import moves_of
+from refimpl.server.partition import row_bytes
 from refimpl.strategies import server as server_module
 from refimpl.training.planning.partition_trials import repartition
 
@@ -53,7 +55,7 @@ def test_one_answer_whatever_the_partitions_on_the_way(comm, work, optimizer, ar
 
 @pytest.mark.parametrize("piece", [1, 1 << 20])
 def test_a_move_keeps_every_bit_and_counts_every_byte(comm, piece, monkeypatch):
-    monkeypatch.setattr(server_module, "PIECE", piece)
+    monkeypatch.setattr(moves, "PIECE", piece)
     trainer = make_trainer("toy", "adam", comm, architecture="hybrid", partitions=comm.size)
     trainer.train_step()
     variables, arrays = trainer.model.variables, 3

@@ -62,8 +62,7 @@ def global_ids(plan, rank, reduced) -> np.ndarray:
     variable, ids = reduced.shard.variable, np.array(reduced.ids)
     if not plan.strategies[variable.name].partitioned:
         return ids
-    parts = plan.partitioning(variable)
-    mine = [parts.rows_of_partition(p) for p in parts.partitions_of(rank)]
+    mine = plan.partitioning(variable).ranges_of(rank)
     first = np.cumsum([0, *map(len, mine)])  # tables may be too large for an array of all numbers
     which = np.searchsorted(first, ids, side="right") - 1
     return np.array([mine[w][i - first[w]] for w, i in zip(which, ids)], np.int64)

@@ -53,7 +53,7 @@ def gather_carried(comm: Communicator, carried: dict[int, dict]) -> dict:
                                        for v, state in carried.items() for name, array in state.items()})
 
 
-def gather_named(comm: Communicator, named, everywhere=False) -> dict:
+def gather_named(comm: Communicator, named, everywhere=False, phase="checkpoint") -> dict:
     """Return on rank 0, or on every rank, the arrays that named() returns on all ranks; {} elsewhere. Collective."""
     def pack():
         try:
@@ -63,11 +63,11 @@ def gather_named(comm: Communicator, named, everywhere=False) -> dict:
             raise ValueError(f"batch.state must hold arrays, to be saved in a checkpoint: {problem}") from problem
 
     mine, packed = comm.together(pack)
-    sizes = comm.share(np.array([packed.size], np.int64), "checkpoint")[:, 0]
+    sizes = comm.share(np.array([packed.size], np.int64), phase)[:, 0]
     takers, others = range(comm.size if everywhere else 1), [r for r in range(comm.size) if r != comm.rank]
     boxes = {r: np.empty(sizes[r], np.uint8) for r in others if comm.rank in takers}
     comm.exchange([(r, packed, {"": packed.size}) for r in others if r in takers],
-                  [(r, box, {"": box.size}) for r, box in boxes.items()], "checkpoint", "control")
+                  [(r, box, {"": box.size}) for r, box in boxes.items()], phase, "control")
     for box in boxes.values():
         mine |= load(box.tobytes())
     return mine if comm.rank in takers else {}

@@ -22,7 +22,6 @@ from safetensors.numpy import save
 
 from refimpl.server import Holding, ReducedGradient, Shard
 from refimpl.training.survival.decisions import partner_of, ranges_told
-from refimpl.training.survival.undo import arrays_of
 from refimpl.transport import Communicator
 from refimpl.transport.waiting import keep_for_ever
 
@@ -47,7 +46,7 @@ class Part(NamedTuple):
     @classmethod
     def of(cls, kept: Holding) -> "Part":
         """Return the part in a shard. Local."""
-        return cls(kept.shard.variable.name, kept.rows, kept.shard.variable.sparse, arrays_of(kept.shard))
+        return cls(kept.shard.variable.name, kept.rows, kept.shard.variable.sparse, kept.shard.arrays)
 
     def told(self) -> list:
         """Return the description with which another rank allocates a copy: JSON. Local."""

@@ -6,6 +6,8 @@ import numpy as np
 
 from refimpl.gradients import leaves_of
 from refimpl.plan.mesh import Mesh
+from refimpl.server.moves import Moves
+from refimpl.server.partition import numbers_in
 from refimpl.transport.machines import Machines, machine_of
 
 
@@ -51,8 +53,7 @@ def dealt_anew(of_rank, alive: list[int]) -> list[list[int]]:
 
 def rows_of(ranges: list[range] | None, rows: int) -> np.ndarray:
     """Return the row numbers in ranges, in their order; None: all ``rows``: (k,) int64. Local."""
-    ranges = [range(rows)] if ranges is None else ranges
-    return np.concatenate([np.empty(0, np.int64), *(np.arange(r.start, r.stop, r.step) for r in ranges)])
+    return numbers_in([range(rows)] if ranges is None else ranges)
 
 
 def ranges_told(ranges: list[range] | None) -> list | None:
@@ -75,3 +76,16 @@ def givers(rows: int, held: list[np.ndarray], wanted: list[np.ndarray]) -> list[
         from_whom[held[rank]] = rank
         found.append(from_whom[ids])
     return found
+
+
+def moves_between(rows: int, held: list[np.ndarray], wanted: list[np.ndarray], rank: int) -> Moves | None:
+    """Return a rank's moves from the rows that ranks have to the rows that they want; None: a row is lost. Local.
+
+    Arguments: of ``givers``.  A table has these rows in their order.
+    """
+    from_whom, place = givers(rows, held, wanted), np.full(rows, -1)
+    if any((giver < 0).any() for giver in from_whom):
+        return None
+    place[held[rank]] = np.arange(len(held[rank]))
+    return Moves([place[ids[giver == rank]] for ids, giver in zip(wanted, from_whom)],
+                 [np.flatnonzero(from_whom[rank] == other) for other in range(len(held))])

@@ -6,13 +6,15 @@
 """
 
 import json
-from math import prod
 
 import numpy as np
 from safetensors.numpy import load
 
+from refimpl.server.moves import move_rows
+from refimpl.strategies.blocks import table_shape
+from refimpl.training.run.whole import gather_named
 from refimpl.training.survival.backup import Part
-from refimpl.training.survival.decisions import givers, ranges_told, rows_of
+from refimpl.training.survival.decisions import moves_between, ranges_told, rows_of
 
 PHASE = "recover"
 
@@ -46,81 +48,49 @@ class Memory:
         """
         comm, variables = parameters.comm, parameters.variables
         held = {v.name: [part for part in self.parts if part.name == v.name] for v in variables}
-        told = comm.share_text(json.dumps([[states.size for states in self.states], {v.name: [
+        told = comm.share_text(json.dumps({v.name: [
             [ranges_told(part.rows) for part in held[v.name]],
-            [ranges_told(kept.rows) for kept in parameters.exchange_of[v.name].kept(v.name)]] for v in variables}]))
-        sizes, told = zip(*map(json.loads, told))
-        ways = {v.name: _Ways(comm, v, *zip(*(theirs[v.name] for theirs in told))) for v in variables}
-        states = self._states(comm, sizes)
-        if any(way.lost for way in ways.values()) or any(f"carry/{v}/" not in states for v in range(microbatches)):
+            [ranges_told(kept.rows) for kept in parameters.exchange_of[v.name].kept(v.name)]] for v in variables}))
+        by_rank = list(map(json.loads, told))
+        ways = {v.name: _Way(comm.rank, v, [theirs[v.name] for theirs in by_rank]) for v in variables}
+        states = gather_named(comm, self._states, everywhere=True, phase=PHASE)
+        if any(way.moves is None for way in ways.values()):
             return None
-        coming = {key: _Coming(comm.rank, ways[v.name], [part.arrays[slot] for part in held[v.name]])
+        if any(f"carry/{v}/" not in states for v in range(microbatches)):
+            return None
+        tables = {key: ways[v.name].tables([part.arrays[slot] for part in held[v.name]])
                   for key, (v, slot) in kinds.items()}
         for kind in ("rows", "dense"):
-            some = [each for each in coming.values() if each.kind == kind]
-            comm.exchange([message for each in some for message in each.sends()],
-                          [message for each in some for message in each.receives()], PHASE, kind)
+            move_rows(comm, [(v.name, ways[v.name].moves, *tables[key]) for key, (v, _) in kinds.items()
+                             if v.sparse == (kind == "rows")], PHASE, kind)
         carried = {key: array for key, array in states.items() if not key.endswith("/")}
-        return carried | {key: each.whole() for key, each in coming.items()}
+        return carried | {key: ways[v.name].whole(tables[key][1]) for key, (v, _) in kinds.items()}
 
-    def _states(self, comm, sizes) -> dict:
-        """Return "carry/V/NAME" -> array of all microbatches. sizes: of the states of each rank. Collective."""
-        others = [rank for rank in range(comm.size) if rank != comm.rank]
-        boxes = [(rank, np.empty(size, np.uint8)) for rank in others for size in sizes[rank]]
-        comm.exchange([(rank, states, {"": states.size}) for rank in others for states in self.states],
-                      [(rank, box, {"": box.size}) for rank, box in boxes], PHASE, "control")
-        found = {}
-        for states in [*self.states, *(box for _, box in boxes)]:
-            found |= load(states.tobytes()) if states.size else {}
-        return found
+    def _states(self) -> dict:
+        """Return "carry/V/NAME" -> array of the microbatches whose states this rank has. Local."""
+        return {key: array for states in self.states if states.size for key, array in load(states.tobytes()).items()}
 
 
-class _Ways:
-    """Which rank sends which rows of a variable to which rank. Local.
+class _Way:
+    """The way of a variable's rows to the ranks that will keep them. Local.
 
-    held, wanted: the ranges of each part, by rank.
-    leave[r]: places, among the rows that this rank has, of those for rank r.  come[r]: places, among the rows that it
-    will keep, of those from rank r.  lost: whether some rows are on no rank.
+    told: of each rank, the ranges of rows of each part that it has, and of each that it will keep.
+    wanted: the numbers of the rows that this rank will keep.  moves: see ``moves_between``.
     """
 
-    def __init__(self, comm, variable, held, wanted):
-        self.variable, self.rows = variable, variable.shape[0] if variable.shape else 1
+    def __init__(self, rank: int, variable, told):
+        self.variable, (self.rows, self.width) = variable, table_shape(variable)
         held, wanted = ([np.concatenate([np.empty(0, np.int64), *(
             rows_of(ranges and [range(*r) for r in ranges], self.rows) for ranges in parts)]) for parts in by_rank]
-            for by_rank in (held, wanted))
-        from_whom = givers(self.rows, held, wanted)
-        self.lost = any((giver < 0).any() for giver in from_whom)
-        place = np.full(self.rows, -1)
-        place[held[comm.rank]] = np.arange(len(held[comm.rank]))
-        self.leave = [place[ids[giver == comm.rank]] for ids, giver in zip(wanted, from_whom)]
-        self.come = [np.flatnonzero(from_whom[comm.rank] == rank) for rank in range(comm.size)]
-        self.wanted = wanted[comm.rank]
+            for by_rank in zip(*told))
+        self.wanted, self.moves = wanted[rank], moves_between(self.rows, held, wanted, rank)
 
+    def tables(self, arrays) -> tuple:
+        """Return the rows of one slot that this rank has, and room for those that it will keep. arrays: of its parts.
+        """
+        has = [np.empty((0, self.width), self.variable.dtype), *(array.reshape(-1, self.width) for array in arrays)]
+        return np.concatenate(has), np.empty((len(self.wanted), self.width), self.variable.dtype)
 
-class _Coming:
-    """One slot of a variable under way. Local: the caller exchanges the messages. arrays: of this rank's parts."""
-
-    def __init__(self, me: int, ways: _Ways, arrays):
-        width, dtype = prod(ways.variable.shape[1:]), ways.variable.dtype
-        self.me, self.ways, self.kind = me, ways, "rows" if ways.variable.sparse else "dense"
-        self.table = np.concatenate([np.empty((0, width), dtype), *(array.reshape(-1, width) for array in arrays)])
-        self.boxes = {rank: np.empty((len(places), width), dtype)
-                      for rank, places in enumerate(ways.come) if rank != me}
-
-    def sends(self) -> list:
-        """Return the messages that this rank sends, for ``exchange``."""
-        return [self._message(rank, self.table[self.ways.leave[rank]]) for rank in self.boxes]
-
-    def receives(self) -> list:
-        """Return the messages that this rank receives, for ``exchange``."""
-        return [self._message(rank, box) for rank, box in self.boxes.items()]
-
-    def whole(self) -> Whole:
-        """Return the rows that this rank will keep, when all have arrived."""
-        ways, result = self.ways, np.empty((len(self.ways.wanted), *self.table.shape[1:]), self.table.dtype)
-        for rank, box in (self.boxes | {self.me: self.table[ways.leave[self.me]]}).items():
-            result[ways.come[rank]] = box
-        return Whole(result, ways.wanted, ways.rows, ways.variable.shape)
-
-    def _message(self, rank, rows):
-        return rank, rows, {self.ways.variable.name: rows.size}
+    def whole(self, rows) -> Whole:
+        """Return the rows that this rank will keep as an array of the variable's shape."""
+        return Whole(rows, self.wanted, self.rows, self.variable.shape)

@@ -2,17 +2,10 @@
 and dense arrays; and the sums of gradients that were formed, so that they are not computed again.
 """
 
-from typing import Any
-
 import numpy as np
 
 from kernels import take_rows
 from refimpl.server import ReducedGradient, Shard
-
-
-def arrays_of(shard: Shard) -> dict[str | None, Any]:
-    """Return slot -> array of a shard; slot None: the values. Local."""
-    return {None: shard.values, **shard.state}
 
 
 class Undo:
@@ -30,7 +23,7 @@ class Undo:
     def note(self, reduced: list[ReducedGradient]):
         """Keep the values that an update with these gradients will change."""
         for shard, ids in ((piece.shard, piece.ids) for piece in reduced):
-            arrays = arrays_of(shard)
+            arrays = shard.arrays
             if ids is not None:
                 self.rows.append((shard, ids, {slot: take_rows(array, ids) for slot, array in arrays.items()}))
             elif id(shard) not in self.noted:
@@ -44,7 +37,7 @@ class Undo:
         """Restore the values of the last commit, the latest changes first."""
         noted = [self.whole[number] for number in self.noted]
         for shard, at, before in [*reversed(self.rows), *((shard, ..., before) for shard, before in noted)]:
-            for slot, array in arrays_of(shard).items():
+            for slot, array in shard.arrays.items():
                 array[at] = before[slot]
         self.commit()
 
