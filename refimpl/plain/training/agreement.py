@@ -20,7 +20,9 @@ NOTHING = np.empty(0, np.uint8)
 
 
 class Stopped(RuntimeError):
-    """The error that all ranks raise, with the same message."""
+    """The error that all ranks raise, with the same message. request: what this rank waited for in vain, if it did."""
+
+    request = MPI.REQUEST_NULL
 
 
 def wait(comm, request, seconds):
@@ -29,7 +31,9 @@ def wait(comm, request, seconds):
     while not request.Test():
         answer_roll_calls(comm)
         if time.monotonic() > end:
-            raise Stopped(f"rank {comm.rank} has waited {seconds:g} s for ranks {missing(comm)}")
+            stopped = Stopped(f"rank {comm.rank} has waited {seconds:g} s for ranks {missing(comm)}")
+            stopped.request = request  # it keeps its arrays: MPI writes to them until it is complete
+            raise stopped
         time.sleep(1e-3)
 
 
@@ -71,7 +75,7 @@ def agree(comm, words="", seconds=300.0):
 
 def main(comm=MPI.COMM_WORLD):
     """The last rank fails. Then rank 0 arrives later than the time-out of the others."""
-    said = []
+    said, given_up = [], []
     for words, late in (("", False), ("the disk is gone" if comm.rank == comm.size - 1 else "", False), ("", True)):
         try:
             if late and comm.rank == 0:
@@ -80,7 +84,8 @@ def main(comm=MPI.COMM_WORLD):
             said.append("goes on")
         except Stopped as error:
             said.append(f"stops: {error}")
-    comm.Barrier()  # rank 0 has arrived after all, so MPI can end
+            given_up.append(error.request)
+    MPI.Request.Waitall(given_up)  # rank 0 arrives after all, so MPI can end
     print(f"rank {comm.rank} " + ", then ".join(said), flush=True)
 
 

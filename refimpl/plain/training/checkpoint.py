@@ -10,6 +10,10 @@ while it writes, the last checkpoint is still there.
 """
 
 import os
+
+if __name__ == "__main__":  # NumPy reads these when it is imported. More threads may add in another order
+    os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
+
 import tempfile
 from pathlib import Path
 

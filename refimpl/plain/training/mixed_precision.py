@@ -15,6 +15,11 @@ steps belong in the checkpoint. A CPU computes in float32; ``half`` emulates har
     mpirun -n 4 python -m refimpl.plain.training.mixed_precision
 """
 
+import os
+
+if __name__ == "__main__":  # NumPy reads these when it is imported. More threads may add in another order
+    os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
+
 import hashlib
 
 import numpy as np
