@@ -59,10 +59,6 @@ class DenseTree:
         """Return an arena to write to. It may have old contents."""
         return self.free.pop() if self.free else Arena(self.layout, self.xp, codec=self.codec)
 
-    def held(self) -> list:
-        """Return an empty list: no array is released, because arenas are reused."""
-        return []
-
     def take(self) -> list[tuple[Node, Arena]]:
         """Return the nodes that cover the pushed leaves, and reset. After use ``give_back`` their arenas."""
         parts, self.tree.parts = self.tree.parts, []

@@ -79,10 +79,6 @@ class MessageTree:
         messages, self.messages = self.messages, {}
         return messages
 
-    def held(self) -> list:
-        """Return an empty list: messages are copies, so no array of the caller's is kept."""
-        return []
-
 
 class WaitingTree:
     """Dense gradients of this rank's microbatches, kept until all ranks encode together. Local.
@@ -105,7 +101,3 @@ class WaitingTree:
         """Return the pushed leaves, and reset."""
         leaves, self.waiting = self.waiting, []
         return leaves
-
-    def held(self) -> list:
-        """Return an empty list: residuals are not released."""
-        return []

@@ -34,7 +34,7 @@ class Exchange:
     replicated: bool
     variables: list[Variable]
     shards: dict[Any, Shard]
-    gradients: DenseTree | RowTree
+    gradients: DenseTree | RowTree | None = None
     channel, step, pushing = 0, 0, None
 
     def __init_subclass__(cls, of=None):
@@ -88,8 +88,8 @@ class Exchange:
         self.gradients.push(leaf, gradients)
 
     def residuals(self) -> dict:
-        """Return (variable, microbatch) -> the residual: what a codec has not sent of it so far. Local."""
-        return {}
+        """Return (variable, microbatch) -> the residual: what a codec has not sent of it; the tree keeps it. Local."""
+        return getattr(self.gradients, "left_out", {})
 
     def common(self) -> dict:
         """Return variable -> what its codec keeps from step to step, the same on all ranks. Local."""
@@ -105,7 +105,7 @@ class Exchange:
 
     def held(self) -> list:
         """Return the added arrays that ``push`` will release. A caller that needs them later must keep them. Local."""
-        return self.gradients.held()
+        return self.gradients.held() if isinstance(self.gradients, RowTree) else []
 
     def begin(self):
         """Begin to exchange all added gradients, if the exchange can overlap with computation. Collective."""
@@ -173,10 +173,3 @@ class DenseReplicas(Replicas):
 
     def dense(self):
         return self.values.views
-
-
-class EncodedReplicas(DenseReplicas):
-    """The base class of exchanges whose tree keeps what the codec leaves out of each microbatch's gradients."""
-
-    def residuals(self):
-        return self.gradients.left_out

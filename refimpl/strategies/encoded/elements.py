@@ -16,7 +16,7 @@ from refimpl.plan.cost import INDEX
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient
 from refimpl.strategies.allgather import GatheredRowsExchange
-from refimpl.strategies.exchange import EncodedReplicas
+from refimpl.strategies.exchange import DenseReplicas
 
 PLACE = np.dtype(np.int32)
 
@@ -47,7 +47,7 @@ class GatheredElements(Strategy):
         return found | {("allgather", "", "control"): INDEX * max(map(len, nodes)) * len(placed) * others}
 
 
-class GatheredElementsExchange(EncodedReplicas, GatheredRowsExchange, of=GatheredElements):
+class GatheredElementsExchange(DenseReplicas, GatheredRowsExchange, of=GatheredElements):
     """Dense variables by the elements that a codec picks. Collective to use; see ``strategies.exchange.Exchange``.
 
     It needs arrays on the host: see ``plan.codecs.check_codecs``.

@@ -17,7 +17,7 @@ from refimpl.plain.encoding.power_sgd import orthonormal
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient
 from refimpl.strategies.allreduce import allreduce_bytes
-from refimpl.strategies.exchange import EncodedReplicas
+from refimpl.strategies.exchange import DenseReplicas
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class LowRank(Strategy):
         return {key: sum(found[key] for found in (first, second) if key in found) for key in {**first, **second}}
 
 
-class LowRankExchange(EncodedReplicas, of=LowRank):
+class LowRankExchange(DenseReplicas, of=LowRank):
     """Dense variables by thin matrices. Collective to use; see ``strategies.exchange.Exchange``.
 
     q: name -> (n, r), the next step's first Q.  It needs arrays on the host: see ``plan.codecs.check_codecs``.

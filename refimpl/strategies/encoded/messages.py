@@ -17,7 +17,7 @@ from refimpl.gradients import MessageTree, Node, TreeSum, leaves_of
 from refimpl.plan.between import Between
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient
-from refimpl.strategies.exchange import EncodedReplicas, in_stages
+from refimpl.strategies.exchange import DenseReplicas, in_stages
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class GatheredMessages(Strategy):
         return np.full(plan.ranks, float(plan.microbatches * variable.nbytes))
 
 
-class GatheredMessagesExchange(EncodedReplicas, of=GatheredMessages):
+class GatheredMessagesExchange(DenseReplicas, of=GatheredMessages):
     """Dense variables by the messages of all microbatches. Collective to use; see ``strategies.exchange.Exchange``.
 
     It needs arrays on the host: see ``plan.codecs.check_codecs``.
