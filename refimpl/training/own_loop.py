@@ -14,11 +14,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels import to_numpy
-from kernels.update import OPTIMIZERS, update_rows
+from kernels.update import update_rows
 from refimpl.training.agreement import agree_on
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
-from refimpl.training.run.whole import gather_named, key_of_array, sha256_of
+from refimpl.training.run.whole import gather_named, kinds_of, sha256_of
 from refimpl.training.step.update import move_statistics
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -101,8 +101,8 @@ class OwnLoop:
         """Return everything that ``load_state_dict`` needs, on any number of ranks. Collective."""
         with self._at_work() as base:
             self._meet("state_dict()", alike=True)
-            whole = {key_of_array(*array): base.parameters.collect(*array, True, "checkpoint")
-                     for array in self._arrays()}
+            whole = {key: base.parameters.collect(v.name, slot, True, "checkpoint")
+                     for key, (v, slot) in kinds_of(base.parameters).items()}
             base.comm.settle()
             whole |= gather_named(base.comm, base.residuals, everywhere=True) | base.common()
             return {"values": {key: self._kept(to_numpy(value).copy()) for key, value in whole.items()},
@@ -116,12 +116,12 @@ class OwnLoop:
             return
         with self._at_work() as base:
             self._meet("load_state_dict(state)")
-            keys = {key_of_array(*array): array for array in self._arrays()}
-            arrays = self._checked(state, keys)
+            kinds = kinds_of(base.parameters)
+            arrays = self._checked(state, kinds)
             agree_on(base.comm, {"the state to load": sha256_of(arrays, ""), "its updates": int(state["updates"]),
                                  "its epochs": list(map(int, state["epochs"]))})
-            for key, array in keys.items():
-                base.parameters.place(*array, arrays[key])
+            for key, (v, slot) in kinds.items():
+                base.parameters.place(v.name, slot, arrays[key])
             base.restore_left_out(arrays)
             self._load_states(state["optimizers"])
             self.updates, self.begun = int(state["updates"]), list(map(int, state["epochs"]))
@@ -130,11 +130,10 @@ class OwnLoop:
             self.zero_grad()
             self._show()
 
-    def _checked(self, state, keys) -> dict:
+    def _checked(self, state, kinds) -> dict:
         """Return the arrays of a state, key -> array. Raises ValueError for the state of another training. Local."""
         parts, found = {"values", "optimizers", "updates", "epochs"}, ""
-        by_name = {v.name: tuple(v.shape) for v in self.model.variables}
-        shapes = {key: by_name[name] for key, (name, _) in keys.items()}
+        shapes = {key: tuple(v.shape) for key, (v, _) in kinds.items()}
         shapes |= {key: tuple(shape) for key, (_, shape) in self.base.left_out().items()}
         if not isinstance(state, dict) or not parts <= state.keys() or state["values"].keys() != shapes.keys():
             found = "its names differ"
@@ -223,6 +222,7 @@ class OwnLoop:
         if parts := [name for name in self.dense if not base.parameters.exchange_of[name].replicated]:
             raise ValueError(f"architecture {self.options.architecture} keeps {', '.join(parts)} at an owner, and a "
                              "loop of one's own needs dense parameters on each rank: take hybrid or allreduce")
+        base.parameters.slots |= {name: tuple(slots) for name, slots in self.slots.items()}
         for exchange in base.parameters.exchanges:
             for shard in exchange.shards.values():
                 for slot, value in self.slots.get(shard.variable.name, {}).items():
@@ -237,12 +237,6 @@ class OwnLoop:
         """Return name -> value of each dense variable and statistic. Local."""
         return {name: value for exchange in self.base.parameters.exchanges
                 for name, value in exchange.dense().items()}
-
-    def _arrays(self) -> list:
-        """Return (variable, slot) of all arrays of the training, without the optimizers' own state. Local."""
-        every = OPTIMIZERS[self.options.optimizer].state
-        return [(v.name, slot) for v in self.model.variables
-                for slot in (None, *(() if v.statistic else self.slots.get(v.name, every)))]
 
     @contextmanager
     def _at_work(self):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kernels.arrays import as_array
-from kernels.update import initial_state
+from kernels.update import OPTIMIZERS, initial_state
 from refimpl.collectives.units import size_name
 from refimpl.plan import Plan
 from refimpl.plan.buckets import buckets_of
@@ -20,6 +20,7 @@ class Parameters:
     """A model's variables and their optimizer state. The constructor is local; ``open`` also opens the exchanges.
 
     exchanges: one for each of the plan's buckets, in their order.  exchange_of: variable -> its exchange.
+    slots: variable -> the names of the arrays that the optimizer keeps for it.
     shared: whether ranks of one machine may sum in shared memory.
     """
 
@@ -33,6 +34,7 @@ class Parameters:
                 self.exchanges.append(bucket.strategy.exchange(placed, plan, comm, seed, xp, shared))
                 self.exchanges[-1].channel = len(self.exchanges) - 1
         self.exchange_of = {v.name: exchange for exchange in self.exchanges for v in exchange.variables}
+        self.slots = {v.name: () if v.statistic else tuple(OPTIMIZERS[optimizer].state) for v in self.variables}
         for shard in (shard for exchange in self.exchanges for shard in exchange.shards.values()):
             if not shard.variable.statistic:
                 with memory_for(f"{optimizer}'s state of {_told([shard.variable])}", REMEDY):

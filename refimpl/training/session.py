@@ -9,7 +9,6 @@ from typing import Any, Callable, Sequence
 
 from threadpoolctl import threadpool_limits
 
-from kernels.update import OPTIMIZERS
 from refimpl.plan import ledger_keys
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.consistency.check import check_middle
@@ -288,7 +287,7 @@ class Session:
         if self.trace:
             events = gather_events(comm, trainer.timeline.spans)
             comm.together(lambda: directory and directory.write_trace(events))
-        found = hashes(trainer.parameters, OPTIMIZERS[self.options.optimizer].state)
+        found = hashes(trainer.parameters)
         result = Result(trainer.plan.architecture, comm.size, trainer.step, evaluation=evaluation,
                         partition_search=self.trials.to_json(), overlap=trainer.overlap,
                         run_directory=None if self.output is None else str(self.output), rank=comm.rank,

@@ -7,7 +7,6 @@ from typing import Callable
 
 import numpy as np
 
-from kernels.update import OPTIMIZERS
 from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
 from refimpl.plan.buckets import with_buckets_for
@@ -102,7 +101,7 @@ class Trainer:
 
         arrays: key -> array of all ranks; see ``run.whole``, and ``Parameters.place`` for those of variables.
         """
-        for key, (variable, slot) in kinds_of(self.parameters, OPTIMIZERS[self.options.optimizer].state).items():
+        for key, (variable, slot) in kinds_of(self.parameters).items():
             self.parameters.place(variable.name, slot, arrays[key])
         self.restore_left_out(arrays)
         self.found_in_flight = {key: arrays[key][...] for key in arrays if key.startswith(f"{FLIGHT}/")}

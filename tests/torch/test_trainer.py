@@ -135,9 +135,8 @@ def test_our_own_optimizers_give_the_bits_of_train(optimizer, clip):
     result = train(TorchModel(module_of("recommender"), squared), TorchData(loader(), 4), options=options,
                    comm=MPI.COMM_SELF, progress=lambda record: losses.append(record["loss"]))
     assert found == losses
-    slots = {"adam": ["first", "second"], "momentum": ["velocity"]}[optimizer]
-    assert hashes(trainer.base.parameters, slots) == {"parameters_sha256": result.parameters_sha256,
-                                                      "state_sha256": result.state_sha256}
+    assert hashes(trainer.base.parameters) == {"parameters_sha256": result.parameters_sha256,
+                                               "state_sha256": result.state_sha256}
 
 
 def made(dtype=torch.float64):

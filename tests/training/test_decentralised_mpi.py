@@ -119,7 +119,7 @@ def test_a_run_leaves_one_answer(comm, tmp_path):
     assert len(read_metrics(directory)) == STEPS * comm.size
     trainer = Trainer.open(Toy(), toy_data(), options, ranks)
     load_checkpoint(trainer, directory)
-    assert hashes(trainer.parameters, ("first", "second"))["state_sha256"] == result.state_sha256
+    assert hashes(trainer.parameters)["state_sha256"] == result.state_sha256
     assert evaluate(trainer, toy_data(4)) == result.evaluation
 
 

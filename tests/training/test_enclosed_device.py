@@ -67,7 +67,7 @@ class Case:
         return Trainer.open(self.model(), self.data(), self.options(device=device, **changes), MPI.COMM_SELF)
 
     def arrays(self, trainer):
-        return {key_of_array(*key): array for key, array in whole_state(trainer, self.optimizer).items()}
+        return {key_of_array(*key): array for key, array in whole_state(trainer).items()}
 
 
 CASES = [Case("toy", "float32", "sgd", 5, 1e-4), Case("toy", "float32", "momentum", 5, 1e-4),

@@ -72,10 +72,10 @@ def test_partitions_of_the_rest_can_change(comm, plans):
     plans({"table": 13}, "as-dense")
     trainer = make_trainer("toy", "adam", comm, partitions=comm.size)
     trainer.train_step()
-    state, variables = whole_state(trainer, "adam"), trainer.model.variables
+    state, variables = whole_state(trainer), trainer.model.variables
     plan = with_partitions(trainer.plan, variables, 5)
     assert plan.strategies["table"].hot == 13 and repartition(trainer.parameters, plan)
-    assert all(np.array_equal(state[key], array) for key, array in whole_state(trainer, "adam").items())
+    assert all(np.array_equal(state[key], array) for key, array in whole_state(trainer).items())
     held = sum(array.nbytes for exchange in trainer.parameters.exchanges for shard in exchange.shards.values()
                if shard.variable.sparse for array in (shard.values, *shard.state.values()))
     assert held == owned_bytes(plan, variables, 3)[comm.rank]

@@ -47,8 +47,8 @@ def test_a_step_is_as_long_as_its_variable_says(comm, optimizer):
     """The rate is the part of a variable's norm by which it moves, however large its gradient is."""
     plain = dict(clip_norm=None, weight_decay=0.0, optimizer_options={"trust": 0.25} if optimizer == "lars" else {})
     trainer = make_trainer("toy", optimizer, comm, **plain)
-    before, rate = whole_state(trainer, optimizer), trainer.train_step()["learning_rate"]
-    after, weight, bias = whole_state(trainer, optimizer), ("weight", None), ("bias", None)
+    before, rate = whole_state(trainer), trainer.train_step()["learning_rate"]
+    after, weight, bias = whole_state(trainer), ("weight", None), ("bias", None)
     moved, trust = np.linalg.norm(after[weight] - before[weight]), 0.25 if optimizer == "lars" else 1
     assert moved == pytest.approx(rate * np.linalg.norm(before[weight]) * trust, rel=1e-5)
     assert not before[bias].any() and after[bias].any()  # of norm 0, and not adapted

@@ -114,7 +114,7 @@ def hash_of(comm, model, data, overlap):
     trainer = Trainer.open(model, data, options_of(overlap), comm)
     for _ in range(3):
         trainer.train_step()
-    return hashes(trainer.parameters, ())["parameters_sha256"]
+    return hashes(trainer.parameters)["parameters_sha256"]
 
 
 @OVERLAP

@@ -150,7 +150,7 @@ def test_fewer_ranks_go_on_from_a_state_in_memory(comm, plain, settings):
     ranks = Communicator.of(comm)
     before = make_trainer("toy", "adam", ranks, **SETTINGS[settings])
     before.train_step()
-    state = {key_of_array(*key): array for key, array in whole_state(before, "adam").items()}
+    state = {key_of_array(*key): array for key, array in whole_state(before).items()}
     state |= comm.bcast(gather_carried(ranks, before.carried))
     if fewer := ranks.first(comm.size - 1):
         after = make_trainer("toy", "adam", fewer, **SETTINGS[settings])

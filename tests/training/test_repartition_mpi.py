@@ -60,12 +60,12 @@ def test_a_move_keeps_every_bit_and_counts_every_byte(comm, piece, monkeypatch):
     trainer.train_step()
     variables, arrays = trainer.model.variables, 3
     for partitions, scheme in product((1, 5, comm.size, 50), ("contiguous", "interleaved")):
-        state = whole_state(trainer, "adam")
+        state = whole_state(trainer)
         trainer.comm.ledger.clear()
         before = moved_to(trainer, partitions, scheme)
         found = {key: n for key, n in counted(trainer.comm.ledger).items() if key[2] != "control"}
         assert found == moved_bytes(before, trainer.plan, variables, arrays, comm.rank)
-        after = whole_state(trainer, "adam")
+        after = whole_state(trainer)
         assert all(np.array_equal(state[key], after[key]) for key in state)
         for v in variables:
             if v.sparse:
@@ -78,7 +78,7 @@ def test_the_check_would_see_a_wrong_row(comm, monkeypatch):
     """Tables filled in another order: the whole state is another."""
     trainer = make_trainer("toy", "adam", comm, architecture="hybrid", partitions=1)
     trainer.train_step()
-    state = whole_state(trainer, "adam")
+    state = whole_state(trainer)
     right = moves_of
 
     def reversed_moves(old, new, rank):
@@ -87,7 +87,7 @@ def test_the_check_would_see_a_wrong_row(comm, monkeypatch):
 
     monkeypatch.setattr(server_module, "moves_of", reversed_moves)
     moved_to(trainer, 5, "interleaved")
-    after = whole_state(trainer, "adam")
+    after = whole_state(trainer)
     assert not np.array_equal(state["table", None], after["table", None])
 
 
@@ -95,14 +95,14 @@ def test_without_memory_nothing_changes(comm, monkeypatch):
     """One rank cannot make its tables: no rank moves, and the training goes on."""
     trainer = make_trainer("toy", "adam", comm, architecture="hybrid")
     trainer.train_step()
-    state, plan = whole_state(trainer, "adam"), trainer.plan
+    state, plan = whole_state(trainer), trainer.plan
     if comm.rank == comm.size - 1:
         def no_memory(exchange, plan):
             raise MemoryError
         monkeypatch.setattr(server_module.ServedRowsExchange, "tables_for", no_memory)
     other = with_partitions(plan, trainer.model.variables, 3 * comm.size + 1)
     assert not repartition(trainer.parameters, other) and trainer.parameters.plan == plan
-    after = whole_state(trainer, "adam")
+    after = whole_state(trainer)
     assert all(np.array_equal(state[key], after[key]) for key in state)
     trainer.train_step()
 

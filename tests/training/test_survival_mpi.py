@@ -74,12 +74,12 @@ class Watched:
 
     def arrays(self, trainer):
         """Return what the living ranks have, as another trainer restores it; None if some of it is lost."""
-        kinds = kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+        kinds = kinds_of(trainer.parameters)
         return self.memory().gather(trainer.parameters, kinds, trainer.data.microbatches)
 
 
 def hashed(trainer):
-    return hashes(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+    return hashes(trainer.parameters)
 
 
 def step_after(watched, trainer):

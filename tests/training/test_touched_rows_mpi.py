@@ -25,10 +25,10 @@ def test_untouched_rows_keep_every_bit(comm, optimizer, settings):
     recording = Recording(Toy(rows=60))  # ids reach 49: ten rows are never touched
     trainer = Trainer.open(recording, toy_data(), make_options("toy", optimizer, **settings), comm)
     for _ in range(4):
-        before = whole_state(trainer, optimizer)
+        before = whole_state(trainer)
         recording.touched.clear()
         trainer.train_step()
-        after = whole_state(trainer, optimizer)
+        after = whole_state(trainer)
         everyone = [part for parts in comm.allgather(recording.touched) for part in parts]
         for name in ("table", "rare"):
             touched = set(np.concatenate([part[name] for part in everyone]).tolist())
@@ -44,7 +44,7 @@ def states_of(comm, script, optimizer, settings, **more):
     """Return the whole state after each step of a script."""
     options = Options(**{"optimizer": optimizer, "learning_rate": 0.1, **settings, **more})
     trainer = Trainer.open(Scripted(), Script(script), options, comm)
-    return [(trainer.train_step(), whole_state(trainer, optimizer))[1] for _ in script]
+    return [(trainer.train_step(), whole_state(trainer))[1] for _ in script]
 
 
 @pytest.mark.parametrize("settings", BY_ROWS, ids=str)

@@ -11,7 +11,6 @@ from mpi4py import MPI
 
 from kernels import RowGradient, aggregate_rows, array_module, take_rows, to_numpy
 from kernels.random import dropout_scale, key_of
-from kernels.update import OPTIMIZERS
 from models import Batch, Constant, Uniform, Variable
 from models.cnn import PRESETS as CNN_PRESETS, ConvNet
 from models.data import Examples, TokenStreams
@@ -255,7 +254,7 @@ def answer_of(trainer, steps=1):
     """Do some steps; return (loss, gradient norm, hash of parameters, hash of optimizer state). Collective."""
     for _ in range(steps):
         record = trainer.train_step()
-    found = hashes(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+    found = hashes(trainer.parameters)
     return record["loss"], record["gradient_norm"], found["parameters_sha256"], found["state_sha256"]
 
 
@@ -292,10 +291,10 @@ def plain_answer(comm, work, optimizer, changes, architecture="hybrid"):
     return training.loss, training.norm, training.sha256(), sha256_of(arrays, "state/")
 
 
-def whole_state(trainer, optimizer):
+def whole_state(trainer):
     """Return (variable, slot or None) -> whole array, on every rank. Collective."""
     return {(v.name, slot): np.array(to_numpy(trainer.parameters.collect(v.name, slot, everyone=True)))
-            for v in trainer.model.variables for slot in (None, *([] if v.statistic else OPTIMIZERS[optimizer].state))}
+            for v in trainer.model.variables for slot in (None, *trainer.parameters.slots[v.name])}
 
 
 def last(comm) -> bool:

@@ -127,7 +127,6 @@ def record_steps(trace: Trace, trainer: RecordingTrainer, steps: int):
 
     Of aggregated gradients each rank keeps what it holds: the rows that it owns.
     """
-    slots = OPTIMIZERS[trainer.options.optimizer].state
     for step in range(steps):
         metrics = trainer.train_step()
         for what in ("loss", "gradient_norm"):
@@ -136,7 +135,7 @@ def record_steps(trace: Trace, trainer: RecordingTrainer, steps: int):
             name = variable.name
             trace.add("aggregated", step, name, _joined(variable, trainer.aggregated.get((step, name), [])))
             trace.add("parameters", step, name, trainer.parameters.collect(name, everyone=True))
-            for slot in slots if not variable.statistic else ():
+            for slot in trainer.parameters.slots[name]:
                 trace.add("state", step, name, trainer.parameters.collect(name, slot, everyone=True), part=slot)
 
 

@@ -4,7 +4,6 @@ import json
 import time
 from pathlib import Path
 
-from kernels.update import OPTIMIZERS
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.job import build, options_of
 from refimpl.experiments.parallax.plans import naive_plan
@@ -28,7 +27,7 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
         trainer.train_step()
     watch = Watch(comm)
     records, curve = _train(cell, trainer, watch)
-    parameters = hashes(trainer.parameters, OPTIMIZERS[options.optimizer].state) if cell.evaluate_every else {}
+    parameters = hashes(trainer.parameters) if cell.evaluate_every else {}
     everyone = [json.loads(text) for text in comm.share_text(json.dumps(watch.result()))]
     if comm.rank:
         return None

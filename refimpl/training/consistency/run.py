@@ -106,7 +106,7 @@ def by_record(trainer, replay: RecordedRun, watch, progress) -> Iterator[Stretch
         for (name, slot), whole in arrays.items():
             trainer.parameters.place(name, slot, whole)
         trainer.step = options.steps
-    found = hashes(trainer.parameters, ())["parameters_sha256"]
+    found = hashes(trainer.parameters)["parameters_sha256"]
     comm.together(lambda: replay.check(found))
 
 

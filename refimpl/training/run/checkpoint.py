@@ -11,7 +11,6 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from kernels.update import OPTIMIZERS
 from models import STATISTIC_RATE
 from refimpl.gradients.codecs import IDENTITY
 from refimpl.plan.codecs import codecs_of, encoded
@@ -33,7 +32,7 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, sea
     search: ``PartitionTrials.state``, with which a search continues after a resume; None without a search.
     Raises CollectiveError on every rank if rank 0 cannot write.
     """
-    state = kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+    state = kinds_of(trainer.parameters)
     others = (gather_carried(trainer.comm, trainer.carried) | gather_named(trainer.comm, trainer.in_flight)
               | gather_named(trainer.comm, trainer.residuals) | trainer.common())
     kinds = {key: (variable.dtype, variable.shape) for key, (variable, _) in state.items()}
@@ -157,9 +156,8 @@ def _encoded(options, variables) -> dict:
 def _check_arrays(manifest, trainer):
     """Raise ValueError unless the arrays are those of variables, their state, and the state of microbatches."""
     kinds, carried = _kinds(trainer.model.variables), {str(v) for v in range(trainer.data.microbatches)}
-    state, in_flight = (kinds_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state),
-                        trainer.plan.consistency != SYNCHRONOUS)
-    wanted = {key: kinds[variable.name] for key, (variable, _) in state.items()}
+    in_flight = trainer.plan.consistency != SYNCHRONOUS
+    wanted = {key: kinds[variable.name] for key, (variable, _) in kinds_of(trainer.parameters).items()}
     wanted |= {key: kind_of(*kind) for key, kind in trainer.left_out().items()}
     for key in sorted({*wanted, *manifest.holds}):
         is_carried = re.match("carry/([0-9]+)/", key)

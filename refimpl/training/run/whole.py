@@ -21,10 +21,10 @@ def key_of_residual(name: str, microbatch: int) -> str:
     return f"residual/{microbatch}/{name}"
 
 
-def kinds_of(parameters: Parameters, optimizer_state) -> dict:
+def kinds_of(parameters: Parameters) -> dict:
     """Return key -> (variable, slot) of every array of the state, the same on every rank; slot None: values. Local."""
     return {key_of_array(v.name, slot): (v, slot) for v in parameters.variables
-            for slot in (None, *(() if v.statistic else optimizer_state))}
+            for slot in (None, *parameters.slots[v.name])}
 
 
 def bytes_of_array(parameters: Parameters, variable, slot) -> Iterator[memoryview]:
@@ -90,9 +90,9 @@ def _told(key, dtype, shape) -> bytes:
     return f"{key} {np.dtype(dtype).str} {shape}\n".encode()
 
 
-def hashes(parameters: Parameters, optimizer_state) -> dict:
+def hashes(parameters: Parameters) -> dict:
     """Return {"parameters_sha256", "state_sha256"}, the same on every rank (docs/design.md, I1). Collective."""
-    kinds, found = kinds_of(parameters, optimizer_state), {"parameter/": hashlib.sha256(), "state/": hashlib.sha256()}
+    kinds, found = kinds_of(parameters), {"parameter/": hashlib.sha256(), "state/": hashlib.sha256()}
     for key in sorted(kinds):
         variable, slot = kinds[key]
         digest = found["parameter/" if slot is None else "state/"]

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from kernels.update import OPTIMIZERS
 from refimpl.gradients import Dealt
 from refimpl.gradients.codecs import codec_of
 from refimpl.plan.codecs import codecs_allowed, codecs_to_choose
@@ -176,8 +175,7 @@ class SurvivingSession(Session):
                        + f", {mesh}" * (self.members > 1))
         if self.memory is None:
             return super()._load()
-        arrays = self.memory.gather(trainer.parameters, kinds_of(
-            trainer.parameters, OPTIMIZERS[self.options.optimizer].state), trainer.data.microbatches)
+        arrays = self.memory.gather(trainer.parameters, kinds_of(trainer.parameters), trainer.data.microbatches)
         if arrays is not None:
             comm.together(lambda: trainer.restore(self.memory.step, arrays))
             return None

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels import to_numpy
-from kernels.update import OPTIMIZERS
 from models.registry import entries
 from models.workload import BoundedTraining
 from refimpl.enclosure import enclosed_steps
@@ -61,11 +60,10 @@ def parts_of(small: BoundedTraining):
 def compare(name: str, small: BoundedTraining):
     """Yield the rows of a training, one for each step. Local."""
     trainers = [Trainer.open(*parts_of(small), options_of(small, on), Communicator.alone()) for on in ("cpu", "cuda")]
-    slots = OPTIMIZERS[small.optimizer].state
 
     def arrays_of(trainer):
         return {key: np.array(to_numpy(trainer.parameters.collect(variable.name, slot)), np.float64)
-                for key, (variable, slot) in kinds_of(trainer.parameters, slots).items()}
+                for key, (variable, slot) in kinds_of(trainer.parameters).items()}
 
     start = arrays_of(trainers[0])
     for state, _ in enclosed_steps(*parts_of(small), options_of(small, "cpu"), small.steps):
