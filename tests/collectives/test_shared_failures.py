@@ -1,7 +1,6 @@
 """What is known of the other ranks of a machine, and of their memory, where sums through shared memory fail."""
 
 import os
-import time
 
 import numpy as np
 import pytest
@@ -14,14 +13,20 @@ from refimpl.transport.memory import peer_memory
 from refimpl.transport.memory.shared_memory import SharedWindow, _alive
 
 
+def ended_child() -> int:
+    """Return the process id of a child that has ended, and whose status nobody has asked for yet."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    return child
+
+
 def test_memory_that_is_lost_is_told_from_a_rank_that_died():
     window = SharedWindow.open(Communicator.alone(), 64, "a test")
     with pytest.raises(SilentPeer, match="lost sight"):
         window.fail("lost sight")
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    window.pids[0] = child
+    child = window.pids[0] = ended_child()
     with pytest.raises(SilentPeer, match="rank 0 died"):
         window.fail("lost sight")
     os.waitpid(child, 0)
@@ -98,13 +103,7 @@ def test_arrays_that_others_may_reach_outlive_a_sum_that_failed(private, monkeyp
 
 
 def test_an_ended_process_is_known_before_it_is_buried():
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    for _ in range(500):
-        if not _alive(child):
-            break
-        time.sleep(0.01)
+    child = ended_child()
     assert not _alive(child) and _alive(os.getpid())
     os.waitpid(child, 0)
     assert not _alive(child)

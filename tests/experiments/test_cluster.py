@@ -51,12 +51,13 @@ for _ in range(3):
     w.Barrier()
     begin = time.perf_counter()
     w.Sendrecv(out, 1 - w.rank, recvbuf=into)
-    best = min(globals().get("best", 9.0), time.perf_counter() - begin)
+    begins, ends = zip(*w.allgather((begin, time.perf_counter())))  # a rank that begins late finds bytes in its buffers
+    best = min(globals().get("best", 9.0), max(ends) - min(begins))
 w.rank or print(best)
 """
     [seconds] = lines(run_on_cluster(2, 1, ["1gbit", "80mbit"], ["-c", program], timeout=60, capture=True))
     assert seconds >= (MI - 2 * 131072) * 8 / 80e6
-    assert seconds < 3 * MI * 8 / 80e6  # shares its cores with other tests
+    assert seconds < 7 * MI * 8 / 80e6  # shares its cores with other tests
 
 
 def test_machine_slows_down_and_is_cut_off(cluster):

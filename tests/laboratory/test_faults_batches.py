@@ -33,7 +33,10 @@ def lying(lie, where="rows_needed"):
 def test_each_task_gets_its_own_end(tmp_path):
     tasks = [honest(), lying("sleeps"), lying("raises"), honest("--seed", "3"), lying("none"),
              task(["train", "--model", "planted_traceback:Model", "--data", "planted_traceback:draw"])]
-    found = run_tasks(tasks, 1, here, tmp_path / "shared", bound=6.0)
+    for bound in (3.0, 12.0, 48.0):  # until it is time enough for an honest task
+        found = run_tasks(tasks, 1, here, tmp_path / "shared", bound)
+        if [told.hung for told in found].count(True) == 1:
+            break
     reference = answer_of(found[0].stdouts[0])
     judged = [judge_shared(told, reference, 60.0) for told in found]
     assert judged == [

@@ -66,7 +66,7 @@ def test_a_reader_whose_writer_says_nothing_names_it(comm, ring):
     channel, left, begin = ring(8, timeout=0.2), (comm.rank - 1) % comm.size, time.monotonic()
     with pytest.raises(TimeoutError, match=f"waited 0.2 s for rank {left} to write slot static {left}"):
         channel.wait_signal(f"static {left}", "float64", (1,))
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 60
 
 
 def test_a_tensor_larger_than_its_slot_is_refused(comm, ring):

@@ -315,11 +315,11 @@ def raising(error):
 
 
 def refusal(comm, work):
-    """Return the message that ``work`` ends with: a CollectiveError, the same on every rank, within 10 seconds."""
+    """Return the message that ``work`` ends with: a CollectiveError, the same on every rank, within a minute."""
     begin = time.monotonic()
     with pytest.raises(CollectiveError) as caught:
         work()
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60
     messages = comm.allgather(str(caught.value))
     assert len(set(messages)) == 1
     return messages[0]

@@ -5,7 +5,7 @@ import time
 from refimpl.transport.memory.shared_memory import _alive
 
 
-def gone(pids, seconds=10.0):
+def gone(pids, seconds=60.0):
     """Return whether all have ended within so many seconds, even where nobody has asked for their status yet."""
     end = time.monotonic() + seconds
     while any(map(_alive, pids)) and time.monotonic() < end:

@@ -22,7 +22,7 @@ def test_ranks_are_one_job_with_one_thread_each():
         f"threads = [os.environ[name] for name in {tuple(ONE_THREAD)}]; "
         "os.write(1, b'%d %d\\n' % (w.allreduce(4**w.rank), threads.count('1')))"
     )
-    job = launch(3, ["-c", program], timeout=60, capture=True)
+    job = launch(3, ["-c", program], timeout=300, capture=True)
     assert job.returncode == 0, job.stderr
     assert job.stdout.splitlines() == [f"21 {len(ONE_THREAD)}"] * 3
 
@@ -35,27 +35,30 @@ def test_parent_stays_free_of_mpi():
 def test_parent_may_have_initialised_mpi():
     program = (
         "from mpi4py import MPI; import sys; from refimpl.transport.launch import launch; "
-        "launch(2, ['-c', sys.argv[1]], timeout=60)"
+        "launch(2, ['-c', sys.argv[1]], timeout=300)"
     )
     rank = "from mpi4py import MPI; import os; os.write(1, b'%d.' % MPI.COMM_WORLD.size)"
-    parent = subprocess.run([sys.executable, "-c", program, rank], capture_output=True, text=True, timeout=60)
+    parent = subprocess.run([sys.executable, "-c", program, rank], capture_output=True, text=True, timeout=300)
     assert parent.stdout == "2.2.", parent.stderr
 
 
 def test_exception_on_one_rank_ends_the_job():
     program = "from mpi4py import MPI; w = MPI.COMM_WORLD; 1 // (w.rank != 1); w.Barrier()"
-    job = launch(2, ["-c", program], timeout=60, capture=True)
+    job = launch(2, ["-c", program], timeout=300, capture=True)
     assert job.returncode != 0
     assert "ZeroDivisionError" in job.stderr
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for the ranks in /proc")
 def test_timeout_leaves_no_rank_behind():
-    with pytest.raises(subprocess.TimeoutExpired) as expired:
-        launch(3, ["-c", SLEEPER], timeout=4, capture=True)
-    ranks = [int(line) for line in expired.value.output.splitlines() if line.isdigit()]  # mpirun adds its own words
+    for seconds in (2, 8, 32, 128):  # until the ranks have had the time to start
+        with pytest.raises(subprocess.TimeoutExpired) as expired:
+            launch(3, ["-c", SLEEPER], timeout=seconds, capture=True)
+        ranks = [int(line) for line in expired.value.output.splitlines() if line.isdigit()]  # mpirun adds its own words
+        assert gone(ranks)
+        if len(ranks) == 3:
+            break
     assert len(ranks) == 3
-    assert gone(ranks)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for the ranks in /proc")
@@ -64,14 +67,14 @@ def test_terminated_parent_leaves_no_rank_behind():
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as parent:
         ranks = [int(parent.stdout.readline()) for _ in range(2)]
         parent.terminate()
-        assert parent.wait(20) == 128 + signal.SIGTERM
+        assert parent.wait(100) == 128 + signal.SIGTERM
     assert gone(ranks)
 
 
 def test_command_line_passes_on_exit_status_and_time_limit():
     command = [sys.executable, "-m", "refimpl.transport.launch", "-n", "2"]
-    assert subprocess.run([*command, "-c", "raise SystemExit(3)"], timeout=60).returncode not in (0, 124)
-    ended = subprocess.run([*command, "--timeout", "1", "-c", SLEEPER], capture_output=True, text=True, timeout=60)
+    assert subprocess.run([*command, "-c", "raise SystemExit(3)"], timeout=300).returncode not in (0, 124)
+    ended = subprocess.run([*command, "--timeout", "1", "-c", SLEEPER], capture_output=True, text=True, timeout=300)
     assert ended.returncode == 124
     assert "still running after 1 s on 2 ranks" in ended.stderr
 
@@ -153,7 +156,7 @@ def test_commands_can_be_joined_into_one_job():
     """The MPMD form, ``mpirun -n 1 A : -n 1 B``, with which tests start ranks that disagree."""
     rank = "from mpi4py import MPI; import os; w = MPI.COMM_WORLD; os.write(1, b'%d/%d.' % (w.allreduce({}), w.size))"
     (argv, environment), (other, _) = (mpirun_command(1, ["-c", rank.format(n)]) for n in (1, 4))
-    job = subprocess.run([*argv, ":", *other[1:]], env=environment, capture_output=True, text=True, timeout=60)
+    job = subprocess.run([*argv, ":", *other[1:]], env=environment, capture_output=True, text=True, timeout=300)
     assert job.stdout == "5/2.5/2.", job.stderr
 
 

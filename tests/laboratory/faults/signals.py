@@ -15,7 +15,7 @@ PHASES = {"start": 2.0, "set-up": 0.3, "steps": 0.03, "checkpoint": 0.02, "evalu
 """Phase of a training -> seconds after its begin within which the signal is sent."""
 STEPS, CHECKPOINT_EVERY, EVALUATE_EVERY = 40, 4, 8
 TIMEOUT = 5.0  # of the ranks
-DEATH_SECONDS, SILENCE_SECONDS = 10.0, TIMEOUT + 10.0
+DEATH_SECONDS, SILENCE_SECONDS = 30.0, TIMEOUT + 30.0  # on a machine that has much else to do
 
 
 def draw(rng) -> dict:

@@ -17,7 +17,7 @@ from faults.subject import arguments
 from faults.trial import RANKS, Outcome
 
 HONEST_SECONDS = 120.0  # with what Numba compiles first
-REFUSAL_SECONDS = 10.0
+REFUSAL_SECONDS = 30.0
 WORDS = 600  # characters of what was said that a report keeps
 FEWER = 2  # ranks that resume
 
