@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6406,
+    "kernels": 6440,
     "models": 6191,
     "refimpl/*.py": 206,
     "refimpl/cli": 2682,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1952,
     "refimpl/training": 8069,
     "refimpl/transport": 4019,
-    "tests": 46096,
+    "tests": 46097,
 }
 
 

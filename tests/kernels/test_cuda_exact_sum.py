@@ -1,11 +1,11 @@
-"""Exact sums: the digits of a GPU are the definition's, and both are the sum in rational numbers."""
+"""Exact sums: the digits of Numba and of a GPU are the definition's, and all are the sum in rational numbers."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from kernels.exact_sum import DIGIT, LOWEST, digits_of
+from kernels.exact_sum import DIGIT, LOWEST, definition, digits_of
 
 TINY, HUGE = 5e-324, 1.7976931348623157e308
 CASES = {
@@ -25,11 +25,12 @@ SMALL = ("the ends",)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.big] * (name not in SMALL)) for name in CASES])
 def test_digits_are_the_sum(gpu, name):
     values = np.array(CASES[name], np.float64)
-    expected = digits_of(values)
+    expected = definition.digits_of(values)
     total = sum(int(digit) << (DIGIT * i) for i, digit in enumerate(expected)) * Fraction(2) ** LOWEST
     assert total == sum(map(Fraction, values.tolist()))
-    digits = digits_of(gpu.asarray(values))
-    assert isinstance(digits, np.ndarray) and digits.dtype == np.int64 and np.array_equal(digits, expected)
+    for place in (np.asarray, gpu.asarray):
+        digits = digits_of(place(values))
+        assert isinstance(digits, np.ndarray) and digits.dtype == np.int64 and np.array_equal(digits, expected)
 
 
 @pytest.mark.big
