@@ -15,8 +15,8 @@ from refimpl.collectives.units import BYTES, parse, size_name
 from refimpl.transport.job.host import memory
 
 REFUSALS = (ValueError,)
-ONE_RANK = {"rows": "kernels.rows", "lstm": "kernels.lstm", "conv": "kernels.conv", "step": "step"}
-"""Bench -> its module in ``refimpl.experiments.bench``."""
+ONE_RANK = ("rows", "lstm", "conv", "step")
+"""The benches on one rank: modules of ``refimpl.experiments.bench``."""
 TRAININGS = {"training": "bench.training.run", "torch": "bench.training.modules", "consistency": "consistency.race"}
 """Bench -> its module in ``refimpl.experiments``, with ``run`` and ``describe``."""
 BENCHES = (*ONE_RANK, "allreduce", *TRAININGS, "gpu")
@@ -77,7 +77,7 @@ def _one_rank(given, length):
 
     from refimpl.experiments.bench.timing import report
 
-    bench = importlib.import_module(f"refimpl.experiments.bench.{ONE_RANK[given['bench']]}")
+    bench = importlib.import_module(f"refimpl.experiments.bench.{given['bench']}")
     with threadpool_limits(1):
         return report(bench.run(**length)), []
 

@@ -7,8 +7,8 @@ import pytest
 
 from refimpl.cli import bench, main
 from refimpl.collectives.units import size_name
+from refimpl.experiments.bench import conv, rows
 from refimpl.experiments.bench.allreduce.run import CLUSTER_WORKS, WORKS
-from refimpl.experiments.bench.kernels import conv, rows
 from refimpl.experiments.bench.timing import Row, report
 from refimpl.experiments.bench.training import HYBRID, PEER
 from refimpl.experiments.bench.training.modules import WORKS as TORCH_WORKS

@@ -6,8 +6,7 @@ import pytest
 
 from models.lm import PRESETS
 from models.workload import Workload
-from refimpl.experiments.bench import step, timing
-from refimpl.experiments.bench.kernels import conv, lstm, rows
+from refimpl.experiments.bench import conv, lstm, rows, step, timing
 from refimpl.experiments.bench.timing import Row
 
 SHORT = {"seconds": 1e-3, "rounds": 1}

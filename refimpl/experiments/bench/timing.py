@@ -27,14 +27,6 @@ class Row:
     seconds: float
 
 
-@dataclass(frozen=True)
-class PairedRow(Row):
-    """A timing. ratio: of a peer, the median of its seconds / our fastest's in a round.  ratios: (least, most)."""
-
-    ratio: float | None = None
-    ratios: tuple[float, float] | None = None
-
-
 def grouped(rows: list[dict], by: str) -> dict[str, list[dict]]:
     """Return value of the field ``by`` -> its rows, in their order. Local."""
     return {value: [row for row in rows if row[by] == value] for value in dict.fromkeys(row[by] for row in rows)}
@@ -105,21 +97,26 @@ def time_together(comm, function, calls: int) -> float:
     return float(comm.gather_numbers([(time.perf_counter() - start) / calls], "a benchmark").max())
 
 
-def race_together(comm, work: str, size: str, ours: dict, peers: dict, seconds: float, rounds: int) -> list[PairedRow]:
-    """Time every function (name -> collective callable) in turns; return rows, of the slowest rank. Collective."""
+def race_together(comm, work: str, size: str, ours: dict, peers: dict, seconds: float, rounds: int) -> list[dict]:
+    """Time every function (name -> collective callable) in turns; return the slowest rank's rows. Collective."""
     times = fill({**ours, **peers}, seconds, rounds, partial(time_together, comm), TURN_SECONDS)
     return paired(work, size, times, ours)
 
 
-def paired(work: str, size: str, times: dict, ours) -> list[PairedRow]:
-    """Return a row for each name. times: name -> seconds of each round.  ours: the names that are not peers. Local."""
+def paired(work: str, size: str, times: dict, ours) -> list[dict]:
+    """Return a ``Row`` for each name, as plain data, with two more fields. Local.
+
+    times: name -> seconds of each round.  ours: the names that are not peers.
+    ratio: of a peer, the median of its seconds / our fastest's in a round; ours has None.  ratios: (least, most).
+    """
     quickest = min(ours, key=lambda name: statistics.median(times[name]), default=None)
     rows = []
     for name, took in times.items():
         peer = name not in ours
-        pairs = sorted(map(truediv, took, times[quickest])) if peer and quickest else None
-        beside = (statistics.median(pairs), (pairs[0], pairs[-1])) if pairs else ()
-        rows.append(PairedRow(work, size, name, peer, statistics.median(took), *beside))
+        pairs = sorted(map(truediv, took, times[quickest])) if peer and quickest else []
+        rows.append({**asdict(Row(work, size, name, peer, statistics.median(took))),
+                     "ratio": statistics.median(pairs) if pairs else None,
+                     "ratios": (pairs[0], pairs[-1]) if pairs else None})
     return rows
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from models.data.examples import Examples
 from models.recipe import Recipe, build
 from models.registry import ModelEntry, entry_of
-from refimpl.experiments.bench.peers import import_torch, join_gloo, peer_work
+from refimpl.experiments.bench.peers import join_gloo, peer_work
 from refimpl.experiments.bench.timing import race_steps, take_turns
 from refimpl.experiments.cells.cell import allreduce_of
 from refimpl.experiments.compression import CHANGED, CODECS, HOOKS
@@ -64,7 +64,7 @@ class LearningWorkload:
 def race(comm: Communicator, recipe: dict, seconds: float, rounds: int) -> dict:
     """Time steps; return name -> {"seconds": of turns, "card": bytes of a step, "alone": core seconds}. Collective.
     """
-    task, torch = LearningWorkload(Recipe.from_json(recipe)), _joined(comm)
+    task, torch = LearningWorkload(Recipe.from_json(recipe)), join_gloo(comm)
     contenders = {name: _contender(comm, task, name)[0] for name in _names(task, torch)}
     turns, card = race_steps(comm, contenders, seconds, rounds)
     del contenders
@@ -76,7 +76,7 @@ def race(comm: Communicator, recipe: dict, seconds: float, rounds: int) -> dict:
 def learn(comm: Communicator, recipe: dict, steps: int, every: int) -> dict:
     """Return name -> [[step, held-out loss], ...] for the contenders with a held-out loss. Collective."""
     task, found = LearningWorkload(Recipe.from_json(recipe)), {}
-    for name in _names(task, _joined(comm)):
+    for name in _names(task, join_gloo(comm)):
         step, judge = _contender(comm, task, name)
         if judge is not None:
             found[name] = []
@@ -94,12 +94,6 @@ def _alone(task, torch) -> dict[str, float]:
         for _ in range(WARM):
             step()
     return {name: statistics.median(spent) for name, spent in take_turns(lonely, ALONE, _processor).items()}
-
-
-def _joined(comm):
-    if (torch := import_torch()) is not None:
-        join_gloo(torch, comm)
-    return torch
 
 
 def _names(task, torch) -> list[str]:

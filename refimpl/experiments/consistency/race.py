@@ -34,7 +34,7 @@ LEAST = 8  # steps: a straggler does three of them while the others work
 def run(seconds: float = 4.0, rounds: int = 5) -> dict:
     """Time the pairs; return {"rows", "ratios", "written"}. Local; launches the ranks.
 
-    seconds: about those of a training; a round has eight.  rows: a ``PairedRow`` each, with the ratio of the worst and
+    seconds: about those of a training; a round has eight.  rows: of ``paired``, with the ratio of the worst and
     the best pair.  written: the fraction of a training in which its event log is gathered and written, the median.
     """
     with tempfile.TemporaryDirectory(prefix="profile") as own:

@@ -3,13 +3,12 @@
 import json
 import os
 import statistics
-from dataclasses import asdict
 from functools import cache
 
 import numpy as np
 
 from models.data import Examples
-from refimpl.experiments.bench.peers import import_torch, join_gloo
+from refimpl.experiments.bench.peers import join_gloo
 from refimpl.experiments.bench.timing import paired, race_steps, take_turns, time_together
 from refimpl.experiments.mesh.nets import make_net
 from refimpl.gradients import leaves_of
@@ -110,11 +109,10 @@ def race_peer(comm: Communicator, net: dict, members: list, examples: int, allre
               rounds: int) -> list[dict]:
     """Train a net with refimpl and PyTorch's DeviceMesh over gloo, in turns; return a record a mesh. Collective.
 
-    members: K of each mesh.  examples: of a step.  A record has a ``PairedRow`` of each, ours first, bytes of the
+    members: K of each mesh.  examples: of a step.  A record has a row of ``paired`` of each, ours first, bytes of the
     busiest card, and our phases.
     """
-    if (torch := import_torch()) is not None:
-        join_gloo(torch, comm)
+    torch = join_gloo(comm)
     return [_raced(comm, net, k, examples // comm.size, torch, allreduce, seconds, rounds) for k in members]
 
 
@@ -132,8 +130,7 @@ def _raced(comm, net, members, each, torch, allreduce, seconds, rounds) -> dict:
 
         steps["torch"] = MeshReplica(trainer.model, trainer.data, comm.rank, members, RATE).step
     turns, cards = race_steps(comm, steps, seconds, rounds)
-    rows = [asdict(row) for row in paired(mesh, "", turns, ["refimpl"])]
-    return {"mesh": mesh, "examples": each * comm.size, "rows": rows, "card": cards,
+    return {"mesh": mesh, "examples": each * comm.size, "rows": paired(mesh, "", turns, ["refimpl"]), "card": cards,
             "phases": {phase: statistics.median(some) for phase, some in phases.items()}}
 
 

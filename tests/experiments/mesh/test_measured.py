@@ -1,7 +1,6 @@
 """The pure parts of what is measured: formulas, fits, and tables that say so where something is not as it should be."""
 
 import time
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -107,7 +106,7 @@ def test_weak_scaling_takes_the_mesh_that_sends_least():
 
 def test_the_peer_may_be_missing():
     turns = {"refimpl": [1.0, 2.0, 4.0], "torch": [1.5, 2.0, 8.0]}
-    rows = [asdict(row) for row in paired("2x2", "", turns, ["refimpl"])]
+    rows = paired("2x2", "", turns, ["refimpl"])
     record = {"mesh": "2x2", "examples": 8, "phases": {"compute": 0.5}, "rows": rows,
               "card": {"refimpl": [2e6, 2e6], "torch": [4e6, 4e6]}}
     row, = peer.finding({("4 machines", "2x2"): record}).tables[0].rows

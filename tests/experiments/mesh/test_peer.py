@@ -11,10 +11,10 @@ import json
 import numpy as np
 from models.data import Examples
 from models.vgg import Vgg
-from refimpl.experiments.bench.peers import import_torch, join_gloo
+from refimpl.experiments.bench.peers import join_gloo
 from refimpl.transport import Communicator
-comm, torch = Communicator.of(), import_torch()
-join_gloo(torch, comm)
+comm = Communicator.of()
+join_gloo(comm)
 from refimpl.experiments.bench.peers.torch_mesh import MeshReplica
 net = Vgg((8, 8, 3), 10, stages=(1,), width=4, connected=(16, 8), blocks=4, keep=1.0)
 rng, found, count = np.random.default_rng(0), {}, 4 * comm.size

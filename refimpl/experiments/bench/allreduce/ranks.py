@@ -1,7 +1,5 @@
 """The work of each rank in ``bench allreduce``: check every allreduce on exact sums, then time them in turns."""
 
-from dataclasses import asdict
-
 import numpy as np
 from mpi4py import MPI
 
@@ -10,7 +8,7 @@ from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.collectives.units import size_name
 from refimpl.experiments.bench.allreduce.schedules import check_sum
-from refimpl.experiments.bench.peers import import_torch, join_gloo
+from refimpl.experiments.bench.peers import join_gloo
 from refimpl.experiments.bench.timing import race_together
 from refimpl.training.device import open_device
 from refimpl.transport import Communicator
@@ -21,9 +19,7 @@ GPU_ALGORITHMS = ("ring", "direct", "halving-doubling")
 
 def race_on_hosts(comm: Communicator, work: str, sizes: list, algorithms: list, seconds: float, rounds: int) -> dict:
     """Time arrays of the host, of each of ``sizes`` bytes; return rows, and the path of private arrays. Collective."""
-    if (torch := import_torch()) is not None:
-        join_gloo(torch, comm)
-    rows = []
+    torch, rows = join_gloo(comm), []
     for nbytes in sizes:
         ours = {name: ready for algorithm in algorithms
                 for name, ready in _ours(comm, work, algorithm, nbytes // 4).items()}
@@ -31,7 +27,7 @@ def race_on_hosts(comm: Communicator, work: str, sizes: list, algorithms: list, 
         for name, (array, function) in {**ours, **peers}.items():
             check_sum(comm, name, array, function)
         ours, peers = ({name: function for name, (_, function) in some.items()} for some in (ours, peers))
-        rows += [{**asdict(row), "bytes": nbytes}
+        rows += [{**row, "bytes": nbytes}
                  for row in race_together(comm, work, size_name(nbytes), ours, peers, seconds, rounds)]
     return {"rows": rows, "machines": len(comm.machines), "ranks": comm.size,
             "path": _path(comm) if work == "machine-private" else ""}
@@ -94,7 +90,7 @@ def race_on_gpus(comm: Communicator, sizes: list, seconds: float, rounds: int) -
         ours = {f"refimpl {name} over NCCL": _on_gpu(comm, device, name, nbytes // 4) for name in GPU_ALGORITHMS
                 if name != "halving-doubling" or comm.size & (comm.size - 1) == 0}
         peers = {"NCCL allreduce": _on_gpu(comm, device, "nccl", nbytes // 4)}
-        rows += [{**asdict(row), "bytes": nbytes}
+        rows += [{**row, "bytes": nbytes}
                  for row in race_together(comm, "gpu", size_name(nbytes), ours, peers, seconds, rounds)]
     return {"rows": rows, "gpu": str(device), "ranks": comm.size, "transport": comm.device_transport.reason}
 

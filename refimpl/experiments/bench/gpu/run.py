@@ -18,7 +18,7 @@ from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.bench.allreduce.run import run_on_gpus
 from refimpl.experiments.bench.gpu import bounds, budget
-from refimpl.experiments.bench.kernels.rows import zipf_ids
+from refimpl.experiments.bench.rows import zipf_ids
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.step import options_of, race_step
 from refimpl.experiments.bench.timing import Row, race, report

@@ -33,11 +33,14 @@ def peer_work(workload):
     return importlib.import_module(module).work(workload) if importlib.util.find_spec(module) else None
 
 
-def join_gloo(torch, comm: Communicator) -> None:
-    """Make all ranks of the communicator PyTorch's default process group, over gloo. Collective, once.
+def join_gloo(comm: Communicator):
+    """Make all ranks PyTorch's default process group, over gloo, and return torch. Collective, once.
 
-    Rank 0 keeps the store, so that groups of some of the ranks can be made later.
+    Without PyTorch it does nothing and returns None. Rank 0 keeps the store, so that groups of some of the ranks can be
+    made later.
     """
+    if (torch := import_torch()) is None:
+        return None
     os.environ.setdefault("GLOO_SOCKET_IFNAME", CARD if on_cluster() else "lo")
     host, first, connect = address(0) if on_cluster() else "127.0.0.1", comm.rank == 0, torch.distributed.TCPStore
     store = connect(host, 0, comm.size, True, wait_for_workers=False) if first else None
@@ -45,3 +48,4 @@ def join_gloo(torch, comm: Communicator) -> None:
     torch.distributed.init_process_group("gloo", store=store or connect(host, port, comm.size, False), rank=comm.rank,
                                          world_size=comm.size)
     torch.distributed.barrier()
+    return torch

@@ -38,7 +38,7 @@ def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bo
     """Time the works; return {"rows", "ratios", "parts", "alpha", "losses", "deviation"}. Local; launches the ranks.
 
     seconds: for each work.  quick: small works, see QUICK.  foreign: the works of FOREIGN.
-    rows: a ``PairedRow`` each, with examples_per_second, compute_seconds, the best and the worst pair's ratio, and on
+    rows: of ``paired``, with examples_per_second, compute_seconds, the best and the worst pair's ratio, and on
     the cluster line_seconds and card_bytes.  parts: work -> see ``parts``.  losses: work -> side -> loss of each step.
     Raises ValueError without PyTorch or a foreign module's package, or if the two sides do not compute the same.
     """

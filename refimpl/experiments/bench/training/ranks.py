@@ -1,13 +1,13 @@
 """The work of each rank in ``bench training`` and ``bench torch``: our steps and the peer's in turns."""
 
 import gc
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 
 from kernels.random import key_of
 from models.workload import Workload
-from refimpl.experiments.bench.peers import import_torch, join_gloo, peer_work
+from refimpl.experiments.bench.peers import join_gloo, peer_work
 from refimpl.experiments.bench.timing import paired, race_steps, time_alone
 from refimpl.experiments.bench.training import HYBRID, PEER
 from refimpl.experiments.job import BYTES_A_SECOND
@@ -26,8 +26,8 @@ def race(comm, contenders: dict, work: str, size: str, examples: int, speed: str
     alone = time_alone(comm, {name: computation for name, (_, computation) in contenders.items()})
     rows = paired(work, f"{comm.size} ranks x {size}", turns, [name for name in turns if name != PEER])
     lines = {name: {"card_bytes": card, "line_seconds": max(card) / BYTES_A_SECOND} for name, card in cards.items()}
-    return [{**asdict(row), speed: examples / row.seconds, "compute_seconds": alone[row.name],
-             **lines.get(row.name, {})} for row in rows]
+    return [{**row, speed: examples / row["seconds"], "compute_seconds": alone[row["name"]],
+             **lines.get(row["name"], {})} for row in rows]
 
 
 def race_model(comm: Communicator, work: str, workload: dict, **length) -> dict:
@@ -40,10 +40,9 @@ def race_model(comm: Communicator, work: str, workload: dict, **length) -> dict:
     alone = computation(model, data, comm.rank)
     contenders = {f"refimpl {name}": (Trainer.open(model, data, replace(options, architecture=name), comm).train_step,
                                       alone) for name in ("hybrid", "allreduce")}
-    if (torch := import_torch()) is not None:
+    if join_gloo(comm) is not None:
         from refimpl.experiments.bench.peers.torch_replica import DdpReplica
 
-        join_gloo(torch, comm)
         peer = peer_work(workload)
         replica = DdpReplica(peer, peer.data(comm.size), comm.rank)
         contenders[PEER] = replica.step, replica.computation()
@@ -60,7 +59,7 @@ def race_modules(comm: Communicator, works: list, where: str, small: bool, **len
     from refimpl.experiments.bench.training.works import work_of
     from refimpl.torch import TorchModel
 
-    join_gloo(import_torch(), comm)
+    join_gloo(comm)
     found: dict = {"rows": [], "losses": {}, "alpha": {}}
     for name in works:
         work, losses = work_of(name, small), {HYBRID: [], PEER: []}

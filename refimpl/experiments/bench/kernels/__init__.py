@@ -1,1 +1,0 @@
-"""Benchmarks of array functions against NumPy and PyTorch, one thread each."""
