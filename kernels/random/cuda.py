@@ -5,9 +5,11 @@ import math
 import numpy as np
 
 from kernels.cuda import each_element, helper
-from kernels.random.fast import MIX_FIRST, MIX_SECOND, STEP, before
+from kernels.random.fast import before, random_bits_of
 
 FRACTION = 2.0**-53
+bits_of = helper(getattr(random_bits_of, "py_func", random_bits_of))
+"""``random_bits_of`` on a GPU. Where Numba's compiler is off it has no ``py_func``."""
 
 
 def uniform(key, count, start, xp):
@@ -25,23 +27,14 @@ def dropout_scale(key, shape, keep, dtype, xp, first=0, width=None):
     return scale
 
 
-@helper
-def mixed(first, place):
-    """Return the bits of element ``place`` of the sequence that begins after counter ``first``."""
-    z = first + np.uint64(place + 1) * STEP
-    z = (z ^ (z >> np.uint64(30))) * MIX_FIRST
-    z = (z ^ (z >> np.uint64(27))) * MIX_SECOND
-    return z ^ (z >> np.uint64(31))
-
-
 @each_element
 def fill_uniform(row, place, first, numbers):
     """Write a number in [0, 1)."""
-    numbers[place] = np.float64(mixed(first, place) >> np.uint64(11)) * FRACTION
+    numbers[place] = np.float64(bits_of(first, place) >> np.uint64(11)) * FRACTION
 
 
 @each_element
 def fill_dropout(row, column, first, threshold, kept, dropped, scale, columns, width):
     """Write 1 / keep if the top 24 bits are below the threshold, else 0."""
-    bits = mixed(first, row * width + column) >> np.uint64(40)
+    bits = bits_of(first, row * width + column) >> np.uint64(40)
     scale[row * columns + column] = kept if bits < threshold else dropped
