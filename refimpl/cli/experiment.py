@@ -77,7 +77,7 @@ def _parallax(given) -> Experiment:
 
 
 def _consistency(given) -> Experiment:
-    from refimpl.experiments.consistency.report import make_experiment
+    from refimpl.experiments.consistency.study import make_experiment
 
     return make_experiment(given["output"], given["quick"])
 
@@ -90,8 +90,7 @@ def _of_parts(given) -> Experiment:
 
 def _study(name, part, quick):
     """Return the finding of a part. A part has its own module, or one that takes the part's name."""
-    module = {"channel": part if part == "step" else "sweep", "compression": "study", "svm": "study",
-              "trees": part if part == "packets" else "study"}.get(name, part)
+    module = part if name == "mesh" or part == "packets" else "study"
     study = importlib.import_module(f"refimpl.experiments.{name}.{module}").study
     return study(quick) if module == part else study(part, quick)
 

@@ -13,7 +13,7 @@ from refimpl.json_file import read_json
 
 SOURCES = ("kernels", "models", "refimpl/transport", "refimpl/gradients", "refimpl/collectives", "refimpl/server",
            "refimpl/strategies", "refimpl/plan", "refimpl/training", "refimpl/experiments/replay.py",
-           "refimpl/experiments/cells/cell.py", "refimpl/experiments/cells/job.py")
+           "refimpl/experiments/cells/cell.py", "refimpl/experiments/cells/ranks.py")
 """The sources of a cell's numbers. If one changes, the cell runs again."""
 
 MANY = 1000  # steps, more than a partition search needs

@@ -85,8 +85,9 @@ class Runner:
         say(f"{where}: {counted(len(cells), 'cell')}")
         if rate:
             write_json(self.directory / cells[0].network_file, emulated_network(machines, each, rate).to_dict())
-        measure("refimpl.experiments.cells.job:run_cells", {"module": self.module, "path": str(self._job(cells))}, each,
-                machines if rate else 0, SECONDS_OF_A_CELL * len(cells), rate, events=events)
+        wanted = {"module": self.module, "path": str(self._job(cells))}
+        measure("refimpl.experiments.cells.ranks:run_cells", wanted, each, machines if rate else 0,
+                SECONDS_OF_A_CELL * len(cells), rate, events=events)
 
     def _job(self, cells) -> Path:
         """Write the job's file for the ranks."""

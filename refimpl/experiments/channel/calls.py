@@ -1,12 +1,12 @@
 """Count a rank's calls and messages in a step of the language model over each channel, on machines of two ranks."""
 
 import sys
-import time
 from collections import Counter
 
 import numpy as np
 
 from models.registry import workloads_for
+from refimpl.experiments.bench.timing import take_turns, time_together
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -63,24 +63,22 @@ def main(comm, ways: list[str], ranks: int, rounds: int) -> dict:
     ranks: of each machine; there is no network between machines.  Means over ranks; seconds are the slowest rank's.
     """
     comm = Communicator(comm.mpi, machines_of(np.arange(comm.size) // ranks), 300.0)
-    (workload,), found = workloads_for("channel"), {way: [] for way in ways}
-    for way in ways * rounds:
+    (workload,) = workloads_for("channel")
+
+    def block(way, _) -> list[float]:
         with over_channel(comm, way):
             trainer = Trainer.open(workload.make_model(), workload.make_data(comm.size),
                                    Options(architecture="hybrid", device="cpu", overlap=False), comm)
             for _ in range(WARM):
                 trainer.train_step()
-            comm.meet("a block of steps")
-            begin = time.perf_counter()
-            for _ in range(STEPS):
-                trainer.train_step()
-            seconds = (time.perf_counter() - begin) / STEPS
+            seconds = time_together(comm, trainer.train_step, STEPS)
             comm.meet("steps that are counted")
             with StepCalls() as calls:
                 for _ in range(STEPS):
                     trainer.train_step()
             comm.meet("the end of a block")
-        everyone = comm.gather_numbers([*calls.row(STEPS), 1e3 * seconds], "what was counted")
-        busy, calls_in_all, requests, tensors = everyone[:, :4].mean(axis=0).tolist()
-        found[way].append([busy, calls_in_all, requests / 2, tensors, float(everyone[:, 4].max())])
-    return found
+        everyone = comm.gather_numbers(calls.row(STEPS), "what was counted")
+        busy, calls_in_all, requests, tensors = everyone.mean(axis=0).tolist()
+        return [busy, calls_in_all, requests / 2, tensors, 1e3 * seconds]
+
+    return take_turns(dict.fromkeys(ways), rounds, block)

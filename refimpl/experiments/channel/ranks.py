@@ -5,6 +5,7 @@ import time
 import numpy as np
 
 from refimpl.experiments.bench.peers import grpc_tensors
+from refimpl.experiments.bench.timing import take_turns
 from refimpl.transport.channel.choice import WAYS
 from refimpl.transport.channel.slots import TensorSlot
 
@@ -80,11 +81,10 @@ def main(comm, ways: list[str], sizes: list[int], turns: dict[str, int], address
     """
     found: dict = {way: [] for way in ways}
     for size in sizes:
-        times: dict = {way: [] for way in ways}
-        for way in [way for _ in range(BLOCKS) for way in ways]:
-            times[way] += _block(comm, way, size, turns[str(size)], address)
-        for way in ways:
-            found[way].append(float(np.quantile(times[way] or [0.0], SHARE)))
+        blocks = take_turns(dict.fromkeys(ways), BLOCKS,
+                            lambda way, _: _block(comm, way, size, turns[str(size)], address))
+        for way, times in blocks.items():
+            found[way].append(float(np.quantile(sum(times, []) or [0.0], SHARE)))
     return found
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from models.registry import workloads_for
 from refimpl.experiments.cells.proportions import slowdown_of
-from refimpl.experiments.consistency.settings import STRAGGLER, WORKERS
+from refimpl.experiments.consistency import STRAGGLER, WORKERS
 from refimpl.experiments.job import RATE, measure
 from refimpl.experiments.replay import Profile, measure_profile
 

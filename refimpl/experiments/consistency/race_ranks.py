@@ -8,10 +8,10 @@ from pathlib import Path
 from models.workload import Workload
 from refimpl.experiments.bench.peers import import_torch, peer_work
 from refimpl.experiments.bench.timing import paired, take_turns
-from refimpl.experiments.cells.job import build, options_of
+from refimpl.experiments.cells.ranks import build, options_of
 from refimpl.experiments.consistency.figures import speed
-from refimpl.experiments.consistency.job import train_once
-from refimpl.experiments.consistency.settings import cell_of, consistency_of
+from refimpl.experiments.consistency.ranks import train_once
+from refimpl.experiments.consistency import cell_of, consistency_of
 from refimpl.training.consistency.run import left_by
 from refimpl.training.consistency.served.without_barriers import WithoutBarriers
 from refimpl.training.trainer import Trainer

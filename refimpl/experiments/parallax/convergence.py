@@ -3,7 +3,7 @@
 from models.registry import workloads_for
 from refimpl.experiments.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.cells.report import Finding, Table
-from refimpl.experiments.parallax.study import Context, plotted
+from refimpl.experiments.parallax.context import Context, plotted
 
 NAME = "convergence"
 RATE = "50mbit"

@@ -10,10 +10,10 @@ from refimpl.experiments.cells.proportions import ASSUMPTIONS, PAPER, computatio
 from refimpl.experiments.cells.report import Experiment, Finding, Table, markdown
 from refimpl.experiments.cells.run import Runner, say
 from refimpl.experiments.parallax import PARTS
-from refimpl.experiments.parallax.study import Context
+from refimpl.experiments.parallax.context import Context
 
 SIMULATED = {"paper-size"}  # these need no cluster
-SOURCES = ("refimpl/experiments/parallax/job.py", "refimpl/experiments/parallax/plans.py")
+SOURCES = ("refimpl/experiments/parallax/ranks.py", "refimpl/experiments/parallax/plans.py")
 WARM_UP = tuple(Cell("warm-up", workload, architecture, 2, 2, "1gbit", "real", steps=1, warm=0)
                 for workload in workloads_for("warm-up")
                 for architecture in ("hybrid", "allreduce", "naive ps"))
@@ -36,7 +36,7 @@ def make_experiment(output, names, quick: bool = False, compute=None) -> Experim
 
     Raises ClusterError if this machine cannot emulate a cluster, ValueError for a directory that cannot be made.
     """
-    runner = Runner(output, "refimpl.experiments.parallax.job", SOURCES, WARM_UP, bool(set(names) - SIMULATED))
+    runner = Runner(output, "refimpl.experiments.parallax.ranks", SOURCES, WARM_UP, bool(set(names) - SIMULATED))
     context = Context(runner, quick, compute, 8 if quick else 48)
     studies = {name: partial(_study, name, context) for name in PARTS}
     return Experiment(runner.directory, studies, head(context), partial(foot, context), runner.failed)

@@ -5,7 +5,7 @@ from refimpl.experiments.cells.cell import ARCHITECTURES, allreduce_of
 from refimpl.experiments.cells.report import Finding, Table, bytes_of
 from refimpl.experiments.cells.proportions import LINE_EFFICIENCY, LINE_RATE, PAPER, computation_seconds
 from refimpl.experiments.parallax.plans import plan_of
-from refimpl.experiments.parallax.study import Context
+from refimpl.experiments.parallax.context import Context
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample, take_sample
 from refimpl.transport.machines import in_blocks

@@ -7,7 +7,7 @@ from models.registry import workloads_for
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cells.proportions import slowdown_of
-from refimpl.experiments.parallax.study import Context, plotted
+from refimpl.experiments.parallax.context import Context, plotted
 from refimpl.plan.partitions.search import fit_curve
 
 NAME = "partitions"

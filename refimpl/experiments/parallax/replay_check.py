@@ -3,7 +3,7 @@
 from models.registry import workloads_for
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.report import Finding, Table
-from refimpl.experiments.parallax.study import Context
+from refimpl.experiments.parallax.context import Context
 
 NAME = "replay-check"
 RATE = "100mbit"

@@ -7,7 +7,7 @@ from refimpl.experiments.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cells.proportions import PAPER_BYTES_A_SECOND, TITAN_XP
 from refimpl.experiments.cluster import parse_rate
-from refimpl.experiments.parallax.study import Context, plotted
+from refimpl.experiments.parallax.context import Context, plotted
 
 NAME = "sparsity"
 RATE = "100mbit"

@@ -7,7 +7,7 @@ from refimpl.experiments.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.cells.report import Finding, Table, bytes_of
 from refimpl.experiments.cells.proportions import PAPER, slowdown_of
 from refimpl.experiments.parallax.plans import predicted_exchange
-from refimpl.experiments.parallax.study import Context, plotted
+from refimpl.experiments.parallax.context import Context, plotted
 
 NAME = "throughput"
 RATE = "100mbit"

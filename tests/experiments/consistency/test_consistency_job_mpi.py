@@ -6,8 +6,8 @@ from mpi4py import MPI
 from models.workload import Workload
 from refimpl.experiments.cells.cell import CONSISTENCIES
 from refimpl.experiments.consistency.figures import versions_late
-from refimpl.experiments.consistency.job import run_cell
-from refimpl.experiments.consistency.settings import WORKERS, cell_of, consistency_of
+from refimpl.experiments.consistency.ranks import run_cell
+from refimpl.experiments.consistency import WORKERS, cell_of, consistency_of
 from refimpl.transport import Communicator
 
 pytestmark = [pytest.mark.mpi, pytest.mark.skipif(MPI.COMM_WORLD.size != WORKERS, reason="there are 4 workers")]

@@ -9,12 +9,12 @@ from refimpl.experiments import job
 from refimpl.experiments.cells.cell import CONSISTENCIES, Cell
 from refimpl.experiments.cells.report import Experiment
 from refimpl.experiments.cluster import Event
-from refimpl.experiments.cells.job import options_of
+from refimpl.experiments.cells.ranks import options_of
 from refimpl.experiments.cells.run import Runner
-from refimpl.experiments.consistency.report import (
+from refimpl.experiments.consistency.study import (
     FOOT, LEARNER, head_of, learning, real_cells, replayed_cells, throughput, verdicts,
 )
-from refimpl.experiments.consistency.settings import SETTINGS, cell_of, consistency_of
+from refimpl.experiments.consistency import SETTINGS, cell_of, consistency_of
 
 
 def result_of(cell: Cell) -> dict:

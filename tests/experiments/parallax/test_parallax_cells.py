@@ -15,9 +15,9 @@ from refimpl.experiments.cells.cell import ARCHITECTURES, Cell, allreduce_of, co
 from refimpl.experiments.cells.proportions import PAPER
 from refimpl.experiments.cells.run import Runner
 from refimpl.experiments.parallax import sparsity
-from refimpl.experiments.parallax.job import together
+from refimpl.experiments.parallax.ranks import together
 from refimpl.experiments.parallax.plans import naive_plan
-from refimpl.experiments.parallax.study import Context, summarise
+from refimpl.experiments.parallax.context import Context, summarise
 from refimpl.plan.validate import check_plan
 from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.options import Options

@@ -10,7 +10,7 @@ from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.report import Experiment, Finding, Table, markdown
 from refimpl.experiments.cells.run import Runner
 from refimpl.experiments.parallax import convergence, everything, partitions, replay_check, sparsity, throughput
-from refimpl.experiments.parallax.study import Context, Summary, plotted
+from refimpl.experiments.parallax.context import Context, Summary, plotted
 
 LM, CNN, *_ = workloads_for("throughput")
 
@@ -115,7 +115,7 @@ PLAIN = Cell("try", TINY, "hybrid", 2, 2, "1gbit", "real", steps=2, evaluate_eve
 
 def ran(folder, cells):
     """Run cells on the cluster; return the result of each."""
-    runner = Runner(folder, "refimpl.experiments.parallax.job")
+    runner = Runner(folder, "refimpl.experiments.parallax.ranks")
     found = runner.results(cells)
     assert runner.failed == [] and len(found) == len(cells)
     return [found[cell.file] for cell in cells]

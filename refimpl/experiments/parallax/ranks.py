@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.job import build, options_of
+from refimpl.experiments.cells.ranks import build, options_of
 from refimpl.experiments.parallax.plans import naive_plan
 from refimpl.training.evaluate import evaluate
 from refimpl.training.planning.partition_trials import PartitionTrials

@@ -9,14 +9,14 @@ from refimpl.experiments.cells.cell import CONSISTENCIES, Cell
 from refimpl.experiments.cells.proportions import slowdown_of
 from refimpl.experiments.cells.report import Experiment, Finding, Table, bytes_of
 from refimpl.experiments.cells.run import Runner
-from refimpl.experiments.consistency.figures import loss_curve, mean_and_most, reached, speed, versions_late
-from refimpl.experiments.consistency.settings import (
+from refimpl.experiments.consistency import (
     SETTINGS, SLOW_RATE, WORKERS, cell_of, consistency_of, straggler_of,
 )
+from refimpl.experiments.consistency.figures import loss_curve, mean_and_most, reached, speed, versions_late
 from refimpl.pictures.stragglers import plot_loss_curves, plot_speeds, plot_staleness
 
 SOURCES = ("refimpl/plain/without_barriers/consistencies.py", "refimpl/plain/without_barriers/corrections.py",
-           "refimpl/experiments/consistency/job.py")
+           "refimpl/experiments/consistency/ranks.py")
 HEAD = """# Training without barriers, measured
 
 {ranks} workers, each also an owner of a part of the variables, train the language model in the paper's proportions
@@ -52,7 +52,7 @@ def make_experiment(output, quick: bool = False) -> Experiment:
 
     Raises ClusterError if this machine cannot emulate a cluster, ValueError if the directory cannot be made.
     """
-    runner = Runner(output, "refimpl.experiments.consistency.job", SOURCES, on_cluster=True)
+    runner = Runner(output, "refimpl.experiments.consistency.ranks", SOURCES, on_cluster=True)
     first = replayed_cells(quick, 1.0)[0]
     alone = runner.profile(REPLAYED, first.ranks).mean_seconds
     slowdown = slowdown_of(REPLAYED, first.rate, alone)

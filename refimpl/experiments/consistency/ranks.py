@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.job import build, options_of
+from refimpl.experiments.cells.ranks import build, options_of
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.consistency.run import left_by, stretch
 from refimpl.training.consistency.served.without_barriers import WithoutBarriers
