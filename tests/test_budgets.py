@@ -28,7 +28,7 @@ BUDGETS = {
     "refimpl/pictures": 2000,
     "refimpl/plain": 4778,
     "refimpl/plan": 3129,
-    "refimpl/server": 935,
+    "refimpl/server": 933,
     "refimpl/strategies": 1722,
     "refimpl/svm": 164,
     "refimpl/torch": 1952,

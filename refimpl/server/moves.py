@@ -33,11 +33,9 @@ def moves_of(old: Partitioning, new: Partitioning, rank: int) -> Moves:
 
 def _rows_by_owner(table: Partitioning, other: Partitioning, rank: int) -> list[np.ndarray]:
     """Return for each rank the rows of ``rank``'s table that this rank owns in ``other``, in the order of ``other``."""
-    partition, index = other.locate(table.global_rows(rank))
-    owner = np.asarray(other.owners, np.int64)[partition]
-    local = np.asarray(other.first_row, np.int64)[partition] + index
-    order = np.lexsort((local, owner))
-    return np.split(order, np.cumsum(np.bincount(owner, minlength=table.ranks))[:-1])
+    route = other.route(table.global_rows(rank))
+    order = np.arange(len(route.numbers)) if route.order is None else route.order
+    return np.split(order, route.bounds[1:-1])
 
 
 def move_rows(comm, tables: list[tuple], phase: str, kind: str = "rows"):

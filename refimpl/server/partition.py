@@ -120,7 +120,7 @@ class Partitioning:
         return np.bincount(self.owners_of(ids), minlength=self.ranks)
 
     def route(self, ids) -> "Route":
-        """Return sorted row numbers by owner, as rows of owners' tables. ids: (k,) int64, strictly rising. Local."""
+        """Return row numbers by owner, as rows of owners' tables. ids: (k,) int64, each once. Local."""
         partition, index = self.locate(ids)
         owner, numbers = np.asarray(self.owners, np.int64)[partition], np.asarray(self.first_row)[partition] + index
         order = None
