@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+parse = cache(ast.parse)  # several tests read all files
 ELSEWHERE = {"refimpl/conformance/suite.py": "its module's docstring: what pytest runs"}
 """Files whose classes and functions are described, each, in another place."""
 
@@ -20,7 +21,7 @@ def documented(root: Path) -> dict[str, tuple[set, set]]:
     found: dict[str, tuple[set, set]] = {"": (set(), set())}
     for top in ("refimpl", "models", "kernels"):
         for path in (root / top).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ClassDef):
                     bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
                     methods = {m.name for m in node.body if isinstance(m, ast.FunctionDef) and ast.get_docstring(m)}
@@ -46,7 +47,7 @@ def inherited(classes, name, method) -> bool:
 def defined(path: Path) -> set[str]:
     """Return the functions that the definition beside a kernel's other versions documents."""
     definition = path.with_name("definition.py")
-    body = ast.parse(definition.read_text(encoding="utf-8")).body if definition.exists() else []
+    body = parse(definition.read_text(encoding="utf-8")).body if definition.exists() else []
     return {node.name for node in body if isinstance(node, ast.FunctionDef) and ast.get_docstring(node)}
 
 
@@ -63,7 +64,7 @@ def silent(path: Path, classes) -> list[str]:
             if isinstance(node, ast.ClassDef):
                 look(node.body, f"{within}{node.name}.", node.name)
 
-    tree, lines = ast.parse(path.read_text(encoding="utf-8")), []
+    tree, lines = parse(path.read_text(encoding="utf-8")), []
     if not ast.get_docstring(tree):
         lines.append(f"{path}:1: the module has no docstring: say in a line what it is for")
     look(tree.body, "", "")

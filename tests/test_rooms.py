@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+parse = cache(ast.parse)  # several tests read all files
 ABOVE = "refimpl"  # refimpl/__init__.py and __main__.py hand everything on: above all rooms
 LADDER = (ABOVE, "cli", "notebook", "experiments", "pictures", "conformance", "enclosure", "torch", "jax", "svm",
           "training", "strategies", "plan", "server", "collectives", "transport", "gradients", "plain", "json_file",
@@ -51,7 +52,7 @@ def imports_below(root: Path) -> list[Import]:
     """Return every import of one of our modules by another: also within functions, and by a name in a string."""
     modules, found = modules_below(root), []
     for module, path in sorted(modules.items()):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
             for target in _targets(node, module if path.name == "__init__.py" else module.rpartition(".")[0]):
                 while target and target not in modules:  # a name within a module
                     target = target.rpartition(".")[0]
@@ -120,7 +121,7 @@ def names_of_two_classes(root: Path) -> list[str]:
     """
     found = defaultdict(set)
     for module, path in modules_below(root).items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].add((module, str(path.relative_to(root))))
     return [f"class {name} is in {one} and in {other}: give each a name of its own"
