@@ -1,4 +1,4 @@
-"""Exercises of the lesson about support vector machines: which samples may go, and the bytes of a round."""
+"""Exercises of the lesson about support vector machines: which samples may go, and the time of a round."""
 
 import numpy as np
 
@@ -6,7 +6,8 @@ from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 
 OTHERS, ENDS = 15, 2 * 32
 """Of 16 ranks; of 32 samples at each end of the gap."""
-BYTES = 8 * 2 * ENDS * OTHERS
+LATENCY, SENDING = 50, 8 * 2 * ENDS * OTHERS / 125
+"""In microseconds, with cards of 125 MB/s; for each sample two numbers of 8 bytes to each other rank."""
 
 
 @exercise
@@ -24,9 +25,13 @@ def check_may_go(may_go):
     return right("a sample whose weight is 0 or C can be one end only, and its error lies beyond that of the other.")
 
 
-check_bytes = number(BYTES, f"{BYTES:,} bytes, whatever the number of samples is.", {
-    BYTES // 2: "there are two ends of the gap", BYTES // 8: "these are numbers; each has 8 bytes",
-    BYTES * (1 + OTHERS): "that is what all ranks send together", BYTES // OTHERS: "to how many ranks?",
-    BYTES // OTHERS * (1 + OTHERS): "a rank sends nothing to itself",
-}, "for each sample two numbers of 8 bytes, at each end 32 samples, to each other rank")
-"""The bytes that a rank sends in a round of blocks: error and number of the samples at both ends."""
+check_changes = number((LATENCY + SENDING) / (2 * LATENCY), "a round of blocks pays if it makes two changes or more.", {
+    (LATENCY + SENDING) / LATENCY: "a change by single pairs takes two rounds",
+    SENDING / (2 * LATENCY): "a round of blocks takes the latency, too",
+    1 / 2: "the bytes of a round of blocks take time, too",
+    (LATENCY + SENDING / 2) / (2 * LATENCY): "count the bytes again: the gap has two ends",
+    (LATENCY + SENDING / OTHERS) / (2 * LATENCY): "count the bytes again: to how many ranks does a rank send?",
+    2 * LATENCY / (LATENCY + SENDING): "the other way round: how often do two rounds fit into one round of blocks?",
+}, "a round of blocks: latency, and 15 ranks * 2 ends * 32 samples * 2 numbers of 8 bytes. Divide by two latencies",
+    apart=0.001)
+"""How many changes by single pairs take as long as a round of blocks."""

@@ -1,4 +1,4 @@
-"""Exercises of lesson 12: the sums that are lost with a rank, the bytes of a copy, a partner on another machine."""
+"""Exercises of lesson 12: the sums that are lost with a rank, copies beside gradients, a partner on another machine."""
 
 from refimpl.notebook.exercises import answered, exercise, number, right, wrong
 from refimpl.plain.adding.tree import cover, microbatches_of
@@ -6,6 +6,8 @@ from refimpl.words import counted
 
 VALUES = 100_000 // 8 * 64 * 4
 """Bytes of one owner's rows, of 8."""
+GRADIENTS = 100_000 // 8 // 10 * (64 * 4 + 8)
+"""Bytes of the gradients of every tenth of these rows, with row numbers."""
 CLUSTERS = ((2, 1), (3, 2), (2, 4), (4, 8))
 """(machines, ranks on each)."""
 
@@ -23,13 +25,15 @@ def check_nodes(gone):
     return wrong("which microbatches does rank 1 have? Look at the picture of three ranks, and count from 0")
 
 
-check_bytes = number(3 * VALUES, f"{3 * VALUES:,} bytes. If a step changes few rows, it is enough to copy these.", {
-    VALUES: "these are the values. What does the optimizer keep beside them?",
-    2 * VALUES: "that is the optimizer's state. The rows themselves must be copied, too",
-    8 * 3 * VALUES: "that is the whole table: how much of it does one rank own?",
-    3 * VALUES // 4: "these are numbers; each has 4 bytes",
-}, "rows of one rank, numbers in a row, bytes of a number, and three of each")
-"""The bytes of the copy of one owner's rows: 8 ranks own a table that Adam trains."""
+check_times = number(3 * VALUES / GRADIENTS, "copies of everything cost some 29 times as many bytes.", {
+    VALUES / GRADIENTS: "what does the optimizer keep beside the rows? The plain program copies it, too",
+    10: "must the fast program send what Adam keeps? The partner makes the same updates itself",
+    30: "each row of gradients also has its row number",
+    3 * VALUES / (10 * GRADIENTS): "the fast program sends only the rows that the step updates",
+    GRADIENTS / (3 * VALUES): "the other way round: divide by the bytes of the fast program",
+}, "the plain program: rows of one rank, with three numbers for each; the fast one: the updated rows' gradients",
+    apart=0.01)
+"""How many times as many bytes copies of one owner's rows have as the gradients of those that a step updates."""
 
 
 @exercise

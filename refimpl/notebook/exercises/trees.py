@@ -8,7 +8,7 @@ from refimpl.collectives.links.pack import Packing
 from refimpl.notebook.exercises import exercise, number, right, wrong
 
 TRIANGLES = Links("two triangles", 6, 0, both_ways(
-    [(0, 1, 1), (1, 2, 1), (2, 0, 1), (3, 4, 1), (4, 5, 1), (5, 3, 1), (2, 3, 1)]))
+    [(0, 1, 1), (1, 2, 1), (2, 0, 1), (3, 4, 1), (4, 5, 1), (5, 3, 1), (2, 3, 2)]))
 TRIANGLE = Links("a triangle", 3, 0, both_ways([(0, 1, 1), (1, 2, 1), (2, 0, 1)]))
 
 
@@ -32,7 +32,7 @@ def check_parts(parts):
     if limit == best:
         return right(f"no rate is higher than {limit}, and trees of that rate can be packed.")
     return wrong(f"your cut proves that no rate is higher than {between} / {len(parts) - 1}; another cut gives a lower "
-                 "limit. Where is the network narrow?")
+                 "limit. A part may have several ranks: which cable is so wide that its ends may stay together?")
 
 
 @exercise
