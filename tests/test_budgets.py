@@ -21,7 +21,7 @@ BUDGETS = {
     "refimpl/collectives": 4957,
     "refimpl/conformance": 9112,
     "refimpl/enclosure": 1058,
-    "refimpl/experiments": 7391,
+    "refimpl/experiments": 7389,
     "refimpl/gradients": 1207,
     "refimpl/jax": 1444,
     "refimpl/notebook": 1806,

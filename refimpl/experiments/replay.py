@@ -28,6 +28,7 @@ from refimpl.json_file import read_json
 from refimpl.training.run.files import appears_whole, write_json
 
 PROFILE_FORMAT = 1
+PROFILED_STEPS = 2
 MOST_PROFILE = 1 << 30  # bytes
 
 
@@ -60,8 +61,8 @@ class _Watched(UserDict):
         return self.data[name]
 
 
-def record_entry(model, dense, rows, batch, array_number) -> tuple[Entry, dict]:
-    """Compute one microbatch; return its timed events, and its gradients. Local.
+def record_entry(model, dense, rows, batch, array_number) -> Entry:
+    """Compute one microbatch; return its timed events. Local.
 
     array_number(ids): returns the number of this array of ids in the profile.
     """
@@ -82,11 +83,11 @@ def record_entry(model, dense, rows, batch, array_number) -> tuple[Entry, dict]:
     sparse = [v.name for v in model.variables if v.sparse]
     needs = {name: array_number(ids) for name, ids in model.rows_needed(batch).items()}
     touched = {name: array_number(gradients[name].ids) for name in sparse}
-    return Entry(tuple(events), seconds, float(loss), needs, touched), gradients
+    return Entry(tuple(events), seconds, float(loss), needs, touched)
 
 
-def measure_profile(workload, microbatches: int, steps: int, directory: Path, seed: int = 0) -> Path:
-    """Compute each of ``microbatches`` x ``steps`` microbatches twice, alone; write the profile. Local.
+def measure_profile(workload, microbatches: int, directory: Path, seed: int = 0) -> "Profile":
+    """Compute each microbatch of PROFILED_STEPS steps twice, alone; write and return the profile. Local.
 
     Parameters keep their first values, because the time of a microbatch does not depend on them.
     """
@@ -101,22 +102,21 @@ def measure_profile(workload, microbatches: int, steps: int, directory: Path, se
     def measured(step, v, state) -> Entry:
         batch = replace(data.microbatch(step, v), key=key_of(seed, "microbatch", step, v), state=state)
         rows = {name: values[name][ids] for name, ids in model.rows_needed(batch).items()}
-        first, _ = record_entry(model, dense, rows, replace(batch, state=dict(state)), number)
-        again, _ = record_entry(model, dense, rows, batch, number)
-        return min(first, again, key=lambda entry: entry.seconds)  # others may disturb caches
+        twice = [record_entry(model, dense, rows, replace(batch, state=each), number) for each in (dict(state), state)]
+        return min(twice, key=lambda entry: entry.seconds)  # others may disturb caches
 
     states: list[dict] = [{} for _ in range(microbatches)]
     with threadpool_limits(1):
         measured(0, 0, {})  # compiled kernels, warm caches
-        table = [[vars(measured(step, v, states[v])) for v in range(microbatches)] for step in range(steps)]
+        table = [[vars(measured(step, v, states[v])) for v in range(microbatches)] for step in range(PROFILED_STEPS)]
     arrays = [np.frombuffer(ids, np.int64) for ids in numbers]
     directory.mkdir(parents=True, exist_ok=True)
     with appears_whole(directory / "ids.npy") as temporary, open(temporary, "wb") as file:
         np.save(file, np.concatenate([np.empty(0, np.int64), *arrays]))
     write_json(directory / "profile.json", {
         "format": PROFILE_FORMAT, "workload": workload.to_json(), "ends": np.cumsum([0, *map(len, arrays)]).tolist(),
-        "examples": [data.examples(step) // microbatches for step in range(steps)], "entries": table})
-    return directory
+        "examples": [data.examples(step) // microbatches for step in range(PROFILED_STEPS)], "entries": table})
+    return Profile(directory)
 
 
 class _Kept(Struct):

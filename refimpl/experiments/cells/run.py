@@ -11,12 +11,11 @@ from refimpl.experiments.cells.report import opened
 from refimpl.experiments.cluster import ClusterError, missing
 from refimpl.experiments.cluster.description import Event, rate_of_card
 from refimpl.experiments.job import JobFailed, measure
-from refimpl.experiments.replay import Profile, measure_profile
+from refimpl.experiments.replay import PROFILED_STEPS, Profile, measure_profile
 from refimpl.training.run.files import write_json
 from refimpl.words import counted
 
 SECONDS_OF_A_CELL = 300.0  # nothing that works takes so long
-PROFILED_STEPS = 2
 
 
 class Runner:
@@ -42,7 +41,7 @@ class Runner:
             if kept.workload == json.loads(json.dumps(workload.to_json())) and len(kept.entries[0]) >= microbatches:
                 return kept
         say(f"measuring {PROFILED_STEPS * microbatches} microbatches of {workload.name} alone")
-        return Profile(measure_profile(workload, microbatches, PROFILED_STEPS, where))
+        return measure_profile(workload, microbatches, where)
 
     def results(self, cells: list[Cell]) -> dict[Path, dict]:
         """Return cell.file -> result of each cell; those that fail are left out and kept in ``failed``."""

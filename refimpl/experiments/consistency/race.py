@@ -19,13 +19,12 @@ from models.registry import workloads_for
 from refimpl.experiments.cells.proportions import slowdown_of
 from refimpl.experiments.consistency import STRAGGLER, WORKERS
 from refimpl.experiments.job import RATE, measure
-from refimpl.experiments.replay import Profile, measure_profile
+from refimpl.experiments.replay import measure_profile
 
 REPLAYED, *_ = workloads_for("throughput")
 RACED, *_ = workloads_for("training")
 WORKS = {"consistency-straggler": 2.2, "consistency": 0.95, "consistency-record": 0.98, "consistency-torch": 1.0}
 """Work -> the ratio to reach: the other's seconds / asynchronous's."""
-PROFILED_STEPS = 2
 A_STEP = 0.25
 """About the seconds of a worker's step. From this follows the number of steps."""
 LEAST = 8  # steps: a straggler does three of them while the others work
@@ -38,7 +37,7 @@ def run(seconds: float = 4.0, rounds: int = 5) -> dict:
     the best pair.  written: the fraction of a training in which its event log is gathered and written, the median.
     """
     with tempfile.TemporaryDirectory(prefix="profile") as own:
-        profile = Profile(measure_profile(REPLAYED, WORKERS, PROFILED_STEPS, Path(own) / "profile"))
+        profile = measure_profile(REPLAYED, WORKERS, Path(own) / "profile")
         wanted = {"workload": REPLAYED.to_json(), "raced": RACED.to_json(), "profile": str(Path(own) / "profile"),
                   "directory": own, "slowdown": slowdown_of(REPLAYED, RATE, profile.mean_seconds),
                   "steps": max(LEAST, round(seconds / A_STEP)), "rounds": rounds}

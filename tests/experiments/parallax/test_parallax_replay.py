@@ -9,7 +9,7 @@ from kernels import RowGradient
 from kernels.random import key_of
 from models import Batch, Variable
 from models.workload import Workload
-from refimpl.experiments.replay import Profile, ReplayData, ReplayModel, measure_profile, record_entry
+from refimpl.experiments.replay import ReplayData, ReplayModel, measure_profile, record_entry
 from refimpl.training.checked.data import CheckedData
 from refimpl.training.checked.model import CheckedModel
 
@@ -71,8 +71,8 @@ def recorded(clock):
     """Return the entry of Ticking's microbatch and the arrays of ids; the clock begins again."""
     model, arrays = Ticking(clock), []
     values = {"a": np.zeros((2, 2))}, {"b": np.zeros(3), "w": np.zeros((2, 2))}
-    entry, _ = record_entry(model, values[1], values[0], Batch(None, None),
-                            lambda ids: arrays.append(ids) or len(arrays) - 1)
+    entry = record_entry(model, values[1], values[0], Batch(None, None),
+                         lambda ids: arrays.append(ids) or len(arrays) - 1)
     clock.now = 0.0
     return entry, arrays
 
@@ -118,8 +118,8 @@ def test_a_replay_reads_and_hands_out_at_the_recorded_moments(slowdown, clock):
 
 @pytest.mark.parametrize("workload", [LM, CNN], ids=lambda w: w.name)
 def test_a_replayed_microbatch_has_the_real_ones_ids_and_shapes(workload, tmp_path):
-    directory = measure_profile(workload, 3, 2, tmp_path / "profile")
-    profile, real, data = Profile(directory), workload.make_model(), workload.make_data(3)
+    profile = measure_profile(workload, 3, tmp_path / "profile")
+    real, data = workload.make_model(), workload.make_data(3)
     replay, replayed = CheckedModel(ReplayModel(real.variables, profile, 0.0)), CheckedData(ReplayData(profile, 3))
     values = {v.name: v.initial_value(0) for v in real.variables}
     state = {}
@@ -142,7 +142,7 @@ def test_a_replayed_microbatch_has_the_real_ones_ids_and_shapes(workload, tmp_pa
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory):
     """A profile of two steps of two microbatches."""
-    return Profile(measure_profile(LM, 2, 2, tmp_path_factory.mktemp("profile")))
+    return measure_profile(LM, 2, tmp_path_factory.mktemp("profile"))
 
 
 def test_equal_ids_are_kept_once_and_read_only(profile):
