@@ -1,5 +1,7 @@
 """NumPy arrays travel between ranks as MPI messages: the transport of host memory. Nothing is pickled."""
 
+import time
+
 from mpi4py import MPI
 
 from refimpl.transport.packed import buffers, joined, pack, unpack
@@ -41,44 +43,42 @@ class MpiMessages:
         return MpiPrepared(requests, [peer for peer, _ in receives + sends], what)
 
     def wait_some(self, started) -> list["MpiPrepared"]:
-        requests, wait = Requests(started, self.waiter), None
+        since = time.monotonic()
+        if len(started) == 1 and self.waiter.come_soon(started[0].left):
+            started[0].left = []
+            return started
+        wait = None
         while True:
-            done, through = requests.test()
+            done, through = self._test(started)
             if through:
                 return through
             if wait is None:
                 wait = Wait(self.waiter, lambda: [p for one in started for p in one.late()], started[0].what, started)
+                wait.since = since
             if done:
                 wait.progress()
             else:
                 wait.pause()
 
     def test_some(self, started) -> list["MpiPrepared"]:
-        return Requests(started, self.waiter).test()[1]
+        return self._test(started)[1]
+
+    def _test(self, started):
+        """Return (whether any request was completed since the last test, those of ``started`` that are complete)."""
+        any_done, through = False, []
+        for one in started:
+            if done := self.waiter.completed(one.left):
+                one.left = [request for number, request in enumerate(one.left) if number not in done]
+                any_done = True
+            if not one.left:
+                through.append(one)
+        return any_done, through
 
     def settle(self, unless=lambda: False):
         """Return at once, because this transport waits for messages on the host. Local."""
 
     def close(self):
         """Do nothing, because MPI cannot cancel messages that are under way. Local."""
-
-
-class Requests:
-    """The requests of all ``started`` messages, which are tested together. Local."""
-
-    def __init__(self, started: list["MpiPrepared"], waiter: Waiter):
-        self.started, self.waiter = started, waiter
-        self.requests = [request for one in started for request in one.left]
-        self.of = [one for one in started for _ in one.left]
-
-    def test(self) -> tuple[bool, list["MpiPrepared"]]:
-        """Return (whether any was completed since the last test, those of ``started`` that are complete)."""
-        if done := set(self.waiter.completed(self.requests)):
-            for number in done:
-                self.of[number].left.remove(self.requests[number])
-            self.requests, self.of = ([each for number, each in enumerate(some) if number not in done]
-                                      for some in (self.requests, self.of))
-        return bool(done), [one for one in self.started if not one.left]
 
 
 class MpiPending:
@@ -108,9 +108,8 @@ class MpiPrepared:
         self.requests, self.peers, self.what, self.left = requests, peers, what, []
 
     def start(self):
-        for request in self.requests:
-            request.Start()
-        self.left = list(self.requests)
+        self.left = self.requests
+        MPI.Prequest.Startall(self.requests)
 
     def late(self) -> list[int]:
         """Return the peers whose messages are not complete. Local."""

@@ -205,6 +205,10 @@ class _Waiter(Waiter):
         with self.abort_messages.signs.at(request):
             super().for_collective(request, what)
 
+    def come_soon(self, requests):
+        """Return False: ``completed`` has to look at each request. Local."""
+        return False
+
     def completed(self, requests):
         """See ``Waiter.completed``. After a death it raises nothing; looking for abort messages does. Local.
 

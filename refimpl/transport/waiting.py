@@ -24,6 +24,7 @@ SLEEP_SHARE = 1 / 32
 SLEEP_SHARE_OF_MANY = 1 / 10  # the same if 8 ranks or more share a core, since their polls alone would fill it
 CHECK_SECONDS = 5e-3  # between two looks for an abort message, which cost as much as a poll
 
+_MAIN_THREAD = threading.main_thread().ident
 _given_up = []
 
 
@@ -67,6 +68,18 @@ class Waiter:
             else:
                 wait.pause()
 
+    def come_soon(self, requests) -> bool:
+        """Return True when all of MPI's requests are complete, or False when it is time to sleep between polls. Local.
+
+        Its polls are shorter than those of a ``Wait``, because they look for nothing else.
+        """
+        end = time.monotonic() + _awake_here() if self.beside is None else 0.0
+        while not MPI.Request.Testall(requests):
+            if time.monotonic() > end:
+                return False
+            os.sched_yield()
+        return True
+
     def completed(self, requests) -> list[int]:
         """Return the indices of MPI's requests that are complete. Local."""
         done = MPI.Request.Testsome(requests)
@@ -93,6 +106,11 @@ def awake_seconds(ranks: float) -> float:
     return AWAKE_SECONDS if ranks <= 1 else AWAKE_BESIDE_OTHERS if ranks < 4 else 0.0
 
 
+def _awake_here() -> float:
+    # in another thread, leave core and Python's lock to the main thread, which computes
+    return awake_seconds(ranks_a_core()) if threading.get_ident() == _MAIN_THREAD else 0.0
+
+
 class Wait:
     """One wait: call ``pause`` after each poll that found nothing, ``progress`` after one that did. Local.
 
@@ -102,9 +120,7 @@ class Wait:
 
     def __init__(self, waiter: Waiter, late, what: str, messages):
         self.waiter, self.late, self.what, self.messages = waiter, late, what, messages
-        beside = threading.current_thread() is not threading.main_thread()
-        # in another thread, leave core and Python's lock to the main thread, which computes
-        self.awake = 0.0 if beside else awake_seconds(ranks_a_core())
+        self.awake = _awake_here()
         self.share = SLEEP_SHARE if ranks_a_core() < 8 else SLEEP_SHARE_OF_MANY
         self.since, self.checked = None, time.monotonic()
 

@@ -125,6 +125,7 @@ def test_refuses_what_does_not_fit(comm):
     uneven = make_schedule("direct", communicator.size, 3 * communicator.size)  # 3 microbatches, two nodes each
     runner = _runner(uneven, communicator, 10, np.float32)
     good = np.zeros(10, np.float32)
+    runner([good, good.copy()])  # a later call with other arrays is checked, too
     for slots, words in (
         ([good], "wants 2 inputs"),
         ([good, np.zeros(10)], "slot 1 has shape .10,. and dtype float64"),

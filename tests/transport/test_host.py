@@ -51,6 +51,23 @@ def test_a_rank_that_waits_half_a_second_polls_a_few_hundred_times(monkeypatch, 
     assert sleeps[:5] == [50e-6] * 5 and len(sleeps) < most and max(sleeps) <= waiting.LONGEST_SLEEP
 
 
+@pytest.mark.parametrize("ranks, beside, most", [(1, None, 22), (2, None, 8), (16, None, 2), (1, bool, 1)])
+def test_short_polls_end_when_messages_have_come_or_it_is_time_to_sleep(monkeypatch, ranks, beside, most):
+    """most: polls of 50 microseconds until a rank sleeps; one if it has to move other messages meanwhile."""
+    monkeypatch.setattr(waiting, "ranks_a_core", lambda: ranks)
+    polls, comes = [], [0]
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: 1 + 50e-6 * len(polls)))
+    monkeypatch.setattr(waiting.os, "sched_yield", lambda: None)
+    monkeypatch.setattr(waiting, "MPI", SimpleNamespace(Request=SimpleNamespace(
+        Testall=lambda requests: polls.append(requests) or len(polls) == comes[0])))
+    waiter = waiting.Waiter(0, 9.0, None)
+    waiter.beside = beside
+    assert not waiter.come_soon(["a"]) and polls == [["a"]] * len(polls) and most - 1 <= len(polls) <= most
+    comes[0] = last = len(polls)
+    polls.clear()
+    assert waiter.come_soon(["a"]) and len(polls) == last
+
+
 def test_ranks_that_are_bound_to_a_core_each_do_not_share_it(monkeypatch):
     monkeypatch.setenv(host.TOLD, "8")
     monkeypatch.setattr(host, "core_numbers", lambda process=0: list(range(8)) if process else [5])

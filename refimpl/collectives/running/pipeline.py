@@ -31,26 +31,22 @@ class Pipeline:
         """Begin every lane's first step; ``finish`` completes them. Collective over the ranks of the schedule."""
         self.under_way = {}
         for lane in self.lanes:
-            self._advance(iter(lane))
+            self._go_on(iter(lane), ())
 
     def advance(self) -> bool:
         """Continue all lanes as far as possible without waiting; return whether any has continued. Local."""
         moved = False
         while self.under_way and (through := self.transport.test_some(list(self.under_way))):
-            self._go_on(through)
+            for messages in through:
+                self._go_on(*self.under_way.pop(messages))
             moved = True
         return moved
 
     def finish(self):
         """Finish all lanes. Collective. Raises SilentPeer, Aborted."""
         while self.under_way:
-            self._go_on(self.transport.wait_some(list(self.under_way)))
-
-    def _go_on(self, through):
-        for messages in through:
-            steps, sums = self.under_way.pop(messages)
-            self._add_up(sums)
-            self._advance(steps)
+            for messages in self.transport.wait_some(list(self.under_way)):
+                self._go_on(*self.under_way.pop(messages))
 
     def close(self):
         """Free the messages. None may be under way, unless ranks have died."""
@@ -65,15 +61,14 @@ class Pipeline:
         messages = self.transport.prepare(sends, receives, what, self.first_lane + lane) if sends or receives else None
         return BoundStep(messages, [(view(lane, into), view(lane, other)) for into, other in step.sums])
 
-    def _advance(self, steps):
-        """Start the lane's next messages. steps: an iterator over the remaining steps."""
+    def _go_on(self, steps, sums):
+        """Add up, then start the lane's next messages. steps: an iterator over the remaining steps."""
+        for into, other in sums:
+            self.add(into, other)
         for messages, sums in steps:
             if messages is not None:
                 messages.start()
                 self.under_way[messages] = steps, sums
                 return
-            self._add_up(sums)
-
-    def _add_up(self, sums):
-        for into, other in sums:
-            self.add(into, other)
+            for into, other in sums:
+                self.add(into, other)

@@ -16,7 +16,7 @@ from refimpl.transport.messages import MpiMessages, MpiPrepared
 
 STEPS, WARM = 6, 2
 WAITING = {"pause", "progress", "completed", "test_some", "is_free", "has_come", "_read", "sleep", "wait_for_number",
-           "check_alive", "following", "test", "advance", "late"}
+           "check_alive", "following", "_test", "advance", "late"}
 """Functions that a rank calls again and again while it waits. Their number depends on how busy the cores are."""
 LOOKS = {"go_on", "_leave", "_come"}
 """Functions that count as waiting if they return that they found nothing."""

@@ -16,7 +16,7 @@ from refimpl.experiments.job import BYTES_A_SECOND, measure
 
 KIB, MIB = 1 << 10, 1 << 20
 MACHINE_SIZES = (KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
-CLUSTER_SIZES = (KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB)
+CLUSTER_SIZES = (8, KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB)
 
 WORKS = {
     "machine": {"ranks": 4, "sizes": MACHINE_SIZES, "algorithms": ["direct"]},
@@ -24,7 +24,7 @@ WORKS = {
 }
 CLUSTER_WORKS = {
     "cluster": {"machines": 4, "ranks": 1, "sizes": CLUSTER_SIZES,
-                "algorithms": ["direct", "halving-doubling", "ring"]},
+                "algorithms": ["recursive-doubling", "direct", "halving-doubling", "ring"]},
     "cluster-hierarchical": {"machines": 8, "ranks": 2, "sizes": CLUSTER_SIZES, "algorithms": ["hierarchical"]},
 }
 """Work -> ranks (of each machine), sizes in bytes, and our algorithms."""
