@@ -1,12 +1,11 @@
-"""Ring allreduce: every rank ends with the sum. Each sends 2 (N - 1) / N of the vector, the least that is possible.
+"""Ring allreduce: every rank gets the sum, and sends 2 (N - 1) / N of the vector, the fewest bytes that are possible.
 
-    N - 1 rounds: each rank sends a chunk to its right neighbour, which adds its own. Rank r then has the sum of chunk
-                  r + 1.
-    N - 1 rounds: each rank sends the summed chunk that it received last to the right. All ranks then have all sums.
+    N - 1 rounds: each rank sends a chunk to its right neighbour, which adds its own. After these rounds rank r has the
+                  sum of chunk r + 1.
+    N - 1 rounds: each rank sends the complete chunk that it received last. After these rounds every rank has all sums.
 
-The sum of each chunk begins at a different rank. So the order of addition depends on N, and so do the last bits. The
-allreduce of refimpl.plain.collectives.allreduce adds in an order that does not depend on N. Often it sends as few
-bytes.
+The sum of each chunk begins at a different rank. So the order of addition, and with it the last bits, depend on N. The
+allreduce of refimpl.plain.collectives.allreduce adds in an order that does not depend on N.
 Source: Patarasuk & Yuan 2009.
 
     mpirun -n 4 python -m refimpl.plain.collectives.ring

@@ -21,13 +21,13 @@ def ring(ranks):
 def halving_doubling(ranks):
     """Return the rounds of halving-doubling. ranks: a power of two. It adds in tree order (``adding.tree``).
 
-    Ranks at distance 1 exchange halves of the vector, then ranks at distance 2 halves of those halves, and so on, until
-    rank r has the sum of chunk r. The second half of the rounds goes back the same way.
+    Ranks at distance 1 exchange halves of the vector. Then ranks at distance 2 exchange halves of these halves, and so
+    on, until rank r has the sum of chunk r. In the second half of the rounds the sums go back in the opposite order.
 
-    Ranks and chunks both have numbers from 0 to N - 1; write them in binary. In the round of distance d = 2**k a rank's
-    partner is rank ^ d: their numbers differ only in bit k. The rank has kept the chunks whose number has the same bits
-    below k as the number of the rank. Of these it sends the chunks with another bit k than its own: (rank ^ chunk) %
-    (2 * d) is d. On the way back it sends the chunks that also have its bit k: (rank ^ chunk) % (2 * d) is 0.
+    Write the numbers of ranks and chunks in binary. In the round of distance d = 2**k the partner of a rank is
+    rank ^ d: only bit k of the two numbers differs. At this point a rank still has the chunks whose lowest k bits are
+    equal to its own. It sends the chunks whose bit k differs from its own: (rank ^ chunk) % (2 * d) == d. On the way
+    back it sends the chunks whose lowest k + 1 bits are equal to its own: (rank ^ chunk) % (2 * d) == 0.
     """
     pairs = [(rank, chunk) for rank in range(ranks) for chunk in range(ranks)]
     apart = [2**k for k in range(ranks.bit_length() - 1)]  # distances 1, 2, 4, …, ranks / 2
