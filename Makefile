@@ -63,7 +63,7 @@ endef
 define test_mpi
 @for ranks in $(1); do \
   echo "== MPI tests, $$ranks ranks =="; \
-  $(python) -m refimpl.transport.launch -n $$ranks --timeout 900 $(mpi_pytest) $(2) || exit 1; \
+  $(python) -m refimpl.transport.launch -n $$ranks --timeout 1500 $(mpi_pytest) $(2) || exit 1; \
 done
 endef
 

@@ -34,7 +34,7 @@ import traceback  # noqa: E402
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
-SECONDS_PER_MPI_TEST = 120
+SECONDS_PER_MPI_TEST = 300  # as of a test without MPI: on a machine that has much else to do only a hang takes so long
 SECONDS_TO_FAIL_TOGETHER = 2.0
 SECONDS_BETWEEN_POLLS = 1e-4
 SECONDS_TO_PRINT = 1.0  # for every rank to say what it has to, and the launcher to pass it on, before the job ends
