@@ -19,6 +19,12 @@ MOST_FOR_TREES = 12
 DIFFERENT = 0.8
 """Trees are considered if the slowest card has at most this part of the fastest one's rate: measurements vary, too."""
 
+NEAR = 1.05
+"""If sums overlap with computation, algorithms that are predicted to take up to so many times as long as the fastest
+count as equal, and the one with the fewest rounds is taken. A rank that computes looks for messages only now and then,
+so each round waits: docs/measured.md compares both for GPT-2.
+"""
+
 WRONG = 0.7
 """The choice warns if a link has less than this part of the rate in the network's description."""
 
@@ -38,12 +44,13 @@ class AllreduceChoice:
 
 
 def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machines, network: Network | None,
-                     shared_memory: bool = True, links: str = "") -> AllreduceChoice:
+                     shared_memory: bool = True, links: str = "", overlaps: bool = False) -> AllreduceChoice:
     """Choose for ``leaves`` microbatches and a vector of ``elements`` of ``itemsize`` bytes on these machines. Local.
 
     The same network always gives the same choice.  network: as calibrate measured it. It may be None if all ranks share
     one machine: then ranks read each other's arrays in place, unless ``shared_memory`` is False.  links: the name of a
     network. Then each rank must be a machine, and only this network's links are used, with their measured rates.
+    overlaps: whether the sums begin during the computation, without a thread.
     Raises ValueError if network is of other machines, is None with several machines, or does not fit ``links``.
     """
     ranks = sum(map(len, machines))
@@ -54,7 +61,7 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     if network is None or network.machines != machines:
         raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(comm)")
     names = (*ALGORITHMS, *_trees_for(network, leaves)) if ranks <= PROVED else AT_SCALE
-    best, predicted, canonical = _fastest(names, leaves, elements, itemsize, network)
+    best, predicted, canonical = _fastest(names, leaves, elements, itemsize, network, overlaps)
     if best is None:
         raise ValueError(f"--allreduce auto: no algorithm in reproducible order can be predicted quickly for {ranks} "
                          f"ranks and {leaves} microbatches; give a power of two of ranks, and as many microbatches")
@@ -62,9 +69,12 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     return AllreduceChoice(best, predicted, canonical, reason)
 
 
-def _fastest(names, leaves, elements, itemsize, network):
-    """Return (the fastest reproducible one, name -> seconds, name -> whether reproducible) of possible algorithms."""
-    predicted, canonical, machines = {}, {}, network.machines
+def _fastest(names, leaves, elements, itemsize, network, overlaps=False):
+    """Return (the fastest reproducible one, name -> seconds, name -> whether reproducible) of possible algorithms.
+
+    overlaps: return one of few rounds, see NEAR.
+    """
+    predicted, canonical, rounds, machines = {}, {}, {}, network.machines
     for name in names:
         if name == "hierarchical" and len(machines) == network.ranks:
             continue  # no machine has several ranks
@@ -75,8 +85,11 @@ def _fastest(names, leaves, elements, itemsize, network):
             predicted[name] = seconds_of(schedule, network, elements, itemsize, segments)
         except (ValueError, ArithmeticError):  # it does not work with these numbers or links, or no packing is proved
             continue
-        canonical[name] = same
+        canonical[name], rounds[name] = same, len(schedule.rounds)
     best = min(filter(canonical.get, predicted), key=predicted.get, default=None)  # the first of equals
+    if overlaps and best is not None:
+        near = [name for name in filter(canonical.get, predicted) if predicted[name] <= NEAR * predicted[best]]
+        best = min(near, key=rounds.get)
     return best, predicted, canonical
 
 
@@ -133,8 +146,11 @@ def _one_machine(ranks, shared_memory) -> str:
 def _reason(best, predicted, canonical, size, network) -> str:
     """Return the reason as text: a line, then the candidates, fastest first."""
     many = f"{network.ranks} ranks on {len(network.machines)} machines"
-    lines = [f"allreduce auto: {best}, predicted fastest of those in reproducible order, for {size_name(size)} over "
-             f"{many} (latency {network.latency * 1e6:.0f} us, {_speeds(network.bandwidth_out)} Mbit/s)"]
+    fastest = predicted[best] == min(predicted[name] for name in predicted if canonical[name])
+    why = ("predicted fastest of those" if fastest else
+           f"which has the fewest rounds of those predicted within {NEAR - 1:.0%} of the fastest")
+    lines = [f"allreduce auto: {best}, {why} in reproducible order, for {size_name(size)} over {many} (latency "
+             f"{network.latency * 1e6:.0f} us, {_speeds(network.bandwidth_out)} Mbit/s)"]
     width = max(18, *map(len, predicted))
     for name in sorted(predicted, key=predicted.get):
         note = "reproducible order" if canonical[name] else "another order: not taken"

@@ -83,7 +83,7 @@ class Trainer:
             agree_on(comm, comm.together(lambda: _facts(variables, data, options, device, overlap)
                                          | {"metrics": metrics_of(model)} | facts()))
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
-            planned, reason = Planning(model, data, options, comm, network_file).find()
+            planned, reason = Planning(model, data, options, comm, network_file, overlap.way == "early").find()
             if codecs_to_choose(options.codec):  # only a checkpoint's codecs give the same numbers
                 options = replace(options, codec=encoded(planned))
             comm.together(lambda: check_consistency(options, planned, data.microbatches, device.kind), (ValueError,))

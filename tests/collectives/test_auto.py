@@ -37,6 +37,18 @@ def test_the_choice_is_canonical_and_can_be_made(ranks, each, leaves):
         assert "direct" in choice.predicted and ("hierarchical" in choice.predicted) == (each > 1)
 
 
+def test_few_rounds_are_taken_if_sums_overlap_with_computation():
+    machines = in_blocks(8, 1)
+    network = Network(machines, 50e-6, 25e6, 25e6)
+    found = {overlaps: choose_algorithm(8, 1 << 18, 4, machines, network, overlaps=overlaps)
+             for overlaps in (False, True)}
+    fastest, early = found[False].algorithm, found[True].algorithm
+    rounds = {name: len(make_schedule(name, 8, 8).rounds) for name in (fastest, early)}
+    assert (early, rounds[early]) == ("direct", 2) and rounds[fastest] > 2
+    assert found[True].predicted == found[False].predicted
+    assert "which has the fewest rounds of those predicted within 5% of the fastest" in found[True].reason
+
+
 def test_what_is_not_canonical_is_timed_and_not_taken():
     for ranks in (3, 6):
         choice = choose(ranks, 1, 1 << 18)

@@ -38,11 +38,12 @@ class Planning:
     """Finds the plan, after ranks have agreed on their options. The constructor is local; ``find`` is collective.
 
     network_file: where the calibrated network is stored for a resumed run, or None.
+    early: whether sums begin during the computation, without a thread.
     """
 
-    def __init__(self, model, data, options, comm, network_file):
+    def __init__(self, model, data, options, comm, network_file, early=False):
         self.model, self.variables, self.data, self.options, self.comm = model, model.variables, data, options, comm
-        self.network_file, self.measured, self.reasons = network_file, None, []
+        self.network_file, self.measured, self.reasons, self.early = network_file, None, [], early
 
     def find(self) -> tuple[Plan, str | None]:
         """Return (the plan, the reason or None), the same on every rank. Raises CollectiveError."""
@@ -139,7 +140,7 @@ class Planning:
 
         def choose():
             choice = choose_algorithm(microbatches, layout.size, np.dtype(layout.dtype).itemsize, comm.machines,
-                                      network, options.shared_memory, links)
+                                      network, options.shared_memory, links, self.early)
             return choice.algorithm, choice.reason
 
         return self._once(choose)
