@@ -71,6 +71,16 @@ endef
 alone := tests/test_mpi_job.py tests/plain tests/collectives tests/transport/test_communicator_mpi.py \
          $(patsubst %,tests/training/test_%_mpi.py,one_answer agreement planning overlap failures without_barriers)
 
+# one job runs both parts: collecting them, and what modules compute once, are half a minute's work.
+# 3 ranks have shares of unequal size, as 2 and 4 have not: more cases on these would show nothing new
+define tests
+$(call test_serial,$(1))
+$(call test_one_rank,--part quick $(if $(ALL),,$(alone)))
+$(call test_mpi,2,--part quick)
+$(call test_mpi,3,$(1))
+$(call test_mpi,4,--part quick)
+endef
+
 # mpi4py's wheel knows MPI libraries by their file names; where a system has another (Debian's MPICH), it is built
 define build_mpi4py
 { command -v mpicc || { echo "MPI=system: mpi4py finds no MPI library, nor mpicc to be built with."; \
@@ -80,8 +90,8 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install train test test-serial test-ranks test-all notebooks test-notebooks test-faults test-mutants \
-        docs test-docs bench test-gpu bench-gpu conformance-peers test-survive test-deaths clean
+.PHONY: help install train test test-all notebooks test-notebooks test-faults test-mutants docs test-docs bench test-gpu \
+        bench-gpu conformance-peers test-survive test-deaths clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,25 +125,8 @@ $(venv)/.jax: $(venv)/.installed
 train: $(installed) ## train the language model on RANKS ranks under hybrid, allreduce and ps; compare
 	$(python) -m refimpl compare lm --ranks $(RANKS) --data shakespeare $(if $(STEPS),--steps $(STEPS))
 
-# side by side: while processes of the one wait for each other, the other has the cores. xargs leaves both in the
-# terminal's group of processes, so that Ctrl-C ends both. All cases (ALL=1) run one part after the other: within the
-# time limits of the parts
 test: $(installed) ## install and test every idea once, the MPI tests on 1, 2, 3 and 4 ranks
-	@$(if $(ALL),,echo "== MPI tests run beside the others and write to build/test-ranks.txt, which is printed at the end ==")
-	@mkdir -p build; printf '%s\n' serial 'ranks $(if $(ALL),,> build/test-ranks.txt 2>&1)' | \
-	  xargs -P $(if $(ALL),1,2) -I PART sh -c '$(MAKE) --no-print-directory test-PART'; \
-	  status=$$?; $(if $(ALL),,cat build/test-ranks.txt;) exit $$status
-
-test-serial: $(installed)
-	$(call test_serial,$(if $(ALL),,--part quick))
-
-# one job runs both parts: collecting them, and what modules compute once, are half a minute's work.
-# 3 ranks have shares of unequal size, as 2 and 4 have not: more cases on these would show nothing new
-test-ranks: $(installed)
-	$(call test_one_rank,--part quick $(if $(ALL),,$(alone)))
-	$(call test_mpi,2,--part quick)
-	$(call test_mpi,3,$(if $(ALL),,--part quick))
-	$(call test_mpi,4,--part quick)
+	$(call tests,$(if $(ALL),,--part quick))
 	$(if $(ALL),$(call test_mpi,8))
 
 test-all: ## everything: all cases, 8 ranks, clusters, planted bugs, hostile trials, benchmarks, notebooks, website
