@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6433,
+    "kernels": 6431,
     "models": 6191,
     "refimpl/*.py": 206,
     "refimpl/cli": 2681,

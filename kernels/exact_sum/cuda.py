@@ -9,11 +9,9 @@ import numpy as np
 from kernels.arrays import array_module
 from kernels.cuda import each_row
 from kernels.exact_sum.definition import DIGITS, NOT_FINITE
+from kernels.exact_sum.fast import INFINITE, LOW, MANTISSA
 
 LANES = 256
-MANTISSA = np.int64(2**52 - 1)
-LOW = np.int64(2**32 - 1)
-INFINITE = 0x7FF
 
 
 def digits_of(values):

@@ -5,9 +5,9 @@ import numpy as np
 from kernels.compiled import compiled
 from kernels.exact_sum.definition import DIGIT, DIGITS, NOT_FINITE
 
-MANTISSA = (1 << 52) - 1
+MANTISSA = np.int64(2**52 - 1)
+LOW = np.int64(2**32 - 1)
 INFINITE = 0x7FF
-LOW = (1 << DIGIT) - 1
 
 
 def digits_of(values):
@@ -25,7 +25,7 @@ def _add(bits, digits) -> bool:
         if exponent == INFINITE:
             return False
         if exponent:
-            whole, exponent = whole | 1 << 52, exponent - 1
+            whole, exponent = whole + MANTISSA + 1, exponent - 1
         place, bit, sign = exponent // DIGIT, exponent % DIGIT, 1 if each >= 0 else -1
         low, high = (whole & LOW) << bit, (whole >> DIGIT) << bit
         digits[place] += sign * (low & LOW)

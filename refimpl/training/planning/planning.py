@@ -41,7 +41,7 @@ class Planning:
     early: whether sums begin during the computation, without a thread.
     """
 
-    def __init__(self, model, data, options, comm, network_file, early=False):
+    def __init__(self, model, data, options, comm, network_file, early):
         self.model, self.variables, self.data, self.options, self.comm = model, model.variables, data, options, comm
         self.network_file, self.measured, self.reasons, self.early = network_file, None, [], early
 
