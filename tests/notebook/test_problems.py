@@ -125,7 +125,7 @@ MISTAKES = [
     ("problems_1", "folded", "from refimpl.plain.collectives.schedule import halving_doubling as folded",
      "3 ranks: a message from or to rank 3, which does not exist"),
     ("problems_1", "busiest", "from fractions import Fraction\ndef busiest(n): return Fraction(2 * n - 2, n)",
-     "5 ranks: that is the lower bound; but a partner"),
+     "5 ranks: 8/5 is the lower bound; but a partner"),
     ("problems_1", "shorter", "import math\ndef longest(n, latency, bandwidth): return latency * bandwidth",
      "recursive doubling 0.0002 s"),
     ("problems_2", "traffic", "import numpy as np\ndef traffic(wanted, size):\n n = len(wanted)\n return np.array([["
@@ -138,7 +138,7 @@ MISTAKES = [
     ("problems_2", "machine", "import numpy as np\ndef of_machine(alpha, workers): return workers * alpha, 1.0",
      "two workers miss a row"),
     ("problems_3", "draws", "import numpy as np\ndef expected_alpha(p, draws): return float(np.mean((1 - np.array(p)) "
-     "** draws))", "each of two words is missed"),
+     "** draws))", "three draws miss a given word"),
     ("problems_3", "ways", "from fractions import Fraction\n"
      "def whole_from(n, size): return Fraction(2, n), Fraction(1)", "the allgather carries 1.059 times"),
     ("problems_3", "machines", "def allgather_over_server(m, g, alpha): return m * g / 2", "24.000, and not 25.228"),
