@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 206,
     "refimpl/cli": 2681,
     "refimpl/collectives": 4972,
-    "refimpl/conformance": 9112,
+    "refimpl/conformance": 9100,
     "refimpl/enclosure": 1058,
     "refimpl/experiments": 7389,
     "refimpl/gradients": 1207,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1952,
     "refimpl/training": 8070,
     "refimpl/transport": 4038,
-    "tests": 46137,
+    "tests": 46138,
 }
 
 

@@ -38,7 +38,8 @@ def test_who_was_counted_how_often():
 @pytest.mark.thorough
 def test_rows_that_are_not_averaged():
     diagnosis = first(SparseNotAveraged)
-    assert diagnosis.words == "your rows match a plain sum, not division by N"
+    assert diagnosis.words == ("your manifest says that row gradients are divided by N, the number of ranks. Your "
+                               "numbers match another rule: row gradients are summed over the ranks")
     assert diagnosis.evidence == ("items, mixed, other, table, tied and users: every number is exactly 4 x ours: not "
                                   "averaged")
 

@@ -167,7 +167,7 @@ def test_reports_say_what_is_wrong(adapter_module, tmp_path, capsys):
     arguments = ["conformance", "run", "--target", name, "--ranks", "2", "--only", "rows/p", "--html", str(page)]
     assert main(arguments) == 1
     text = " ".join(capsys.readouterr().out.split())
-    assert "your rows match a plain sum, not division by N" in text
+    assert "Your numbers match another rule: row gradients are summed over the ranks (sparse=sum)" in text
     assert "rows/provenance aggregate failed" in text and "items[" in text and "users[" in text
     assert "every number is exactly 2 x ours: not averaged" in text
     assert main([*arguments, "--json"]) == 1
@@ -176,7 +176,7 @@ def test_reports_say_what_is_wrong(adapter_module, tmp_path, capsys):
     failed = data["cases"][0]["findings"][0]
     assert failed["wanted"] * 2 == failed["found"] and failed["step"] == 0 and failed["element"]
     html = page.read_text()
-    assert "division by N" in html and "rows/positions" in html
+    assert "row gradients are divided by N" in html and "rows/positions" in html
     assert re.search("<tr class=v><td>items<td><td class=failed>failed<td>exact", html)  # each variable of a case
     assert not re.search(r"<(link|script|img)|https?://", html)
 

@@ -20,10 +20,6 @@ def if_task(setting: str, entries) -> list[Deviation]:
             for code, words, decision, change, *own in entries]
 
 
-DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},
-            "sparse": {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
-                       "per-occurrence": "division by the number of occurrences"}}
-
 CONCERNS = {"clip_norm": has("clip"), "clip_point": has("clip"), "window": has("window"), "partial": has("window"),
             **{name: lambda case, name=name: case.settings.get("task", {}).get("optimizer") == name
                for name in ("adam", "adagrad")},
@@ -35,7 +31,7 @@ def deviations(semantics: Semantics, fields) -> list[Deviation]:
     """Return a deviation for each other value of a field, and for one rule of dense and row gradients. Local."""
     found = [_of({field: value}, semantics) for field in fields for value in CHOICES[field]
              if value != getattr(semantics, field)]
-    for value in DIVISION["dense"]:
+    for value in CHOICES["dense"]:
         rules = {field: value for field in ("dense", "sparse") if getattr(semantics, field) != value}
         if len(rules) == 2 and "dense" in fields:
             found.append(_of(rules, semantics))
@@ -43,15 +39,7 @@ def deviations(semantics: Semantics, fields) -> list[Deviation]:
 
 
 def _of(rules: dict, semantics) -> Deviation:
-    words = []
-    for field, value in rules.items():
-        if field in DIVISION:
-            what = "rows" if field == "sparse" else "dense gradients"
-            declared = DIVISION[field][getattr(semantics, field)]
-            words.append(f"your {what} match {DIVISION[field][value]}, not {declared}")
-        else:
-            declared = getattr(semantics, field)
-            words.append(f"your numbers match {field}={value} ({CHOICES[field][value]}). Your manifest says "
-                         f"{field}={declared} ({CHOICES[field][declared]})")
+    words = [f"your manifest says that {CHOICES[field][getattr(semantics, field)]}. Your numbers match another rule: "
+             f"{CHOICES[field][value]}" for field, value in rules.items()]
     return Deviation(" and ".join(f"{f}={v}" for f, v in rules.items()), ". Also, ".join(words), {}, lambda case: any(
         CONCERNS.get(field, anywhere)(case) for field in rules), rules)
