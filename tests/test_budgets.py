@@ -14,8 +14,8 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6431,
-    "models": 6191,
+    "kernels": 6461,
+    "models": 6189,
     "refimpl/*.py": 206,
     "refimpl/cli": 2681,
     "refimpl/collectives": 4972,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1952,
     "refimpl/training": 8070,
     "refimpl/transport": 4038,
-    "tests": 46138,
+    "tests": 46161,
 }
 
 

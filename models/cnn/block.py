@@ -6,7 +6,7 @@ conv1 is 3x3 with the block's stride, conv2 3x3. The shortcut is x itself, or no
 the shape changes (their option B).
 """
 
-from kernels.arrays import array_module
+from kernels.relu import add_relu
 from models.cnn.batch_norm import norm_backward, norm_forward, norm_variables
 from models.protocol import unchanged
 from models.vision.convolution import conv_backward, conv_forward, conv_variables
@@ -43,7 +43,7 @@ def block_forward(x, dense, name, stride, running=False, half=unchanged):
     hidden = half(hidden)
     inner, norm2 = conv_norm(hidden, "conv2", "norm2")
     shortcut, shortcut_norm = conv_norm(x, "shortcut", "shortcut_norm", stride) if projects(dense, name) else (x, None)
-    y = half(array_module(inner).maximum(inner + shortcut, 0))
+    y = half(add_relu(inner, shortcut))
     return y, (x, hidden, y, norm1, norm2, shortcut_norm)
 
 

@@ -3,8 +3,8 @@
     y = relu(conv(x) + bias), once or more, then the maximum of every 2x2 window
 """
 
-from kernels.arrays import array_module
 from kernels.pool import max_pool, max_pool_backward
+from kernels.relu import add_relu
 from models.layer import Layer
 from models.vision.convolution import conv_backward, conv_forward
 
@@ -37,9 +37,7 @@ def stage_forward(x, stage, dense):
     """Return (y, saved) of a stage: x (n, h, w, inputs), y (n, h // 2, w // 2, outputs). Local."""
     seen = [x]
     for layer in stage:
-        y = conv_forward(seen[-1], dense, layer.name)
-        y += dense[f"{layer.name}.bias"]
-        seen.append(array_module(y).maximum(y, 0, out=y))
+        seen.append(add_relu(conv_forward(seen[-1], dense, layer.name), dense[f"{layer.name}.bias"]))
     y = max_pool(seen[-1])
     return y, (seen, y)
 
