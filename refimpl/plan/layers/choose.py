@@ -58,13 +58,13 @@ def choose_layers(layers, ranks: int, batch: int, size: int = 4) -> list[LayerCh
 def _reason(layer, ranks, groups, exact, sent) -> str:
     if ranks == 1:
         return "one rank sends nothing"
-    told = (f"cut over {ranks // groups} it sends {float(sent(groups) / sent(ranks)):.3g} x what it sends whole"
-            if groups < ranks else "")
+    told = (f"cut over {ranks // groups} ranks, it sends {float(100 * sent(groups) / sent(ranks)):.3g}% of the bytes "
+            "that it sends uncut" if groups < ranks else "")
     if exact == groups:
-        return told or "it sends least if it is whole: cut over two ranks it would send " + (
-            f"{float(sent(ranks // 2) / sent(ranks)):.3g} x as much" if ranks % 2 == 0 else "more")
+        return told or "uncut, it sends the fewest bytes" + (
+            f": cut over 2 ranks, it would send {float(sent(ranks // 2) / sent(ranks)):.3g} times as many"
+            if ranks % 2 == 0 else "")
     why = ("convolutions are not cut here" if not layer.connected
-           else f"{counted(layer.blocks, 'column block')} cannot be divided among "
-                f"{ranks // exact} members")
-    better = f"G = {exact} would send {float(sent(exact) / sent(groups)):.3g} x what G = {groups} does, but {why}"
-    return f"{told}; {better}" if told else f"whole; {better}"
+           else f"{counted(layer.blocks, 'column block')} cannot be divided among {ranks // exact} ranks")
+    return (f"{told or 'uncut'}. Cut over {ranks // exact} ranks (G = {exact}), it would send "
+            f"{float(100 * sent(exact) / sent(ranks)):.3g}%{'' if told else ' of the bytes'}, but {why}")

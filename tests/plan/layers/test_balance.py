@@ -101,8 +101,8 @@ def test_each_layer_gets_a_mode_and_a_reason():
         "conv": ("data", 64), "pixels": ("data", 64), "wide": ("hybrid", 2), "uncut": ("data", 64),
         "narrow": ("hybrid", 32), "few": ("data", 64)}
     assert found["pixels"].exact == 32 and "convolutions are not cut here" in found["pixels"].reason
-    assert "1 column block cannot" in found["uncut"].reason and "G = 2 would send" in found["narrow"].reason
+    assert "1 column block cannot" in found["uncut"].reason and "(G = 2), it would send" in found["narrow"].reason
     assert found["wide"].hybrid == ring_volume(wide, 64, 256, 2).total < found["wide"].cut < found["wide"].whole
-    assert "cut over two ranks it would send" in found["few"].reason
+    assert "cut over 2 ranks, it would send" in found["few"].reason
     assert choose_layer(wide, 64, 4).mode == "model" and choose_layer(wide, 1, 256).reason == "one rank sends nothing"
     assert choose_layer(wide, 3, 256).hybrid is None
