@@ -93,8 +93,8 @@ def draw_pull_push(parts: Partitioning, needs) -> Picture:
         axes.set_yticks(range(parts.ranks), [f"rank {r}\nowns {_span(parts, r)}" for r in range(parts.ranks)])
         axes.set_xticks([])
         bare(axes)
-        alt = (f"One step of pull and push on {parts.ranks} ranks: {len(messages) // 3} questions, as many answers, as "
-               "many pushes; each goes to the rank that owns the rows it names.")
+        alt = (f"One step of pull and push on {parts.ranks} ranks: {len(messages) // 3} questions and as many "
+               "answers and pushes. Questions and pushes go to the owner of their rows, and answers come from it.")
         told = [[phase, source, to, _listed(ids)] for phase, source, to, ids in messages]
         return picture_of(figure, alt, table(["message", "from", "to", "rows"], told))
 
