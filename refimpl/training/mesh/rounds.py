@@ -7,10 +7,12 @@ In each round every member contributes equally many microbatches:
 
 The unit of computation is a microbatch x a column block on every mesh, so the bits are those of one device. The weight
 gradients of cut layers are added in the last round, in the order of the group's microbatches: in one tree, with no more
-memory than on one device. The exchange of a layer's gradients begins before the gradient of its input is computed (Das
-et al., arXiv 1602.06709). After each unit, the exchanges under way make progress.
+memory than on one device. They are computed while the gradient of the layer's input travels, and their own exchange
+begins before the next layer's is computed (Das et al., arXiv 1602.06709). The rows of one member travel while those of
+the next are computed. After each unit, the exchanges under way make progress.
 """
 
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +24,7 @@ from refimpl.plan.activations import examples_in
 from refimpl.plan.mesh import cut_of, layers_of
 from refimpl.training.checked.model import CheckedModel, HandedOut
 from refimpl.training.checked.values import check_number
-from refimpl.training.mesh.group import Group
+from refimpl.training.mesh.group import Coming, Group
 from refimpl.training.parameters import Parameters
 from refimpl.training.step.sequential import ReadyGradients
 
@@ -31,15 +33,14 @@ class Entered(NamedTuple):
     """A round whose rows have been sent to the cut layers.
 
     mine: microbatch -> (batch, rows of its x, its targets, what its features saved), None if it has no examples.
-    coming: the pending messages with ``x``, the rows of all members.  counts: rows of each member.
-    units: (microbatch, its rows of x) of all members' microbatches.
+    coming: the exchange that brings the list of all members' rows.  counts: rows of each member.
+    units: (microbatch, its part of the member's rows) of the microbatches of each member.
     """
 
     mine: dict[int, Any]
-    coming: Any
-    x: Any
+    coming: Coming
     counts: list[int]
-    units: list[tuple[int, slice]]
+    units: list[list[tuple[int, slice]]]
 
 
 class MeshStep:
@@ -83,10 +84,9 @@ class MeshStep:
         entered = self._send(0, self._features(0, batches, counts), counts)
         for j in range(len(self.rounds)):
             following = self._features(j + 1, batches, counts) if j + 1 < len(self.rounds) else None
-            self.group.wait(entered.coming)
-            self.under_way.remove(entered.coming)
+            x = self._arrived(entered.coming)
             later = following and self._send(j + 1, following, counts)
-            losses += self._round(entered, last=j + 1 == len(self.rounds))
+            losses += self._round(x, entered, last=j + 1 == len(self.rounds))
             entered = later
         return losses
 
@@ -122,19 +122,17 @@ class MeshStep:
         x = [part[1] for part in found.values() if part is not None]
         dtype = self.dense[weight].dtype
         x = self.xp.concatenate([self.xp.empty((0, layer.inputs), dtype), *x])
-        units, end = [], 0
-        for v in (v for leaves in self.rounds[j] for v in leaves):
-            units.append((v, slice(end, end + counts[v])))
-            end += counts[v]
+        units = []
+        for leaves in self.rounds[j]:
+            ends = list(accumulate((counts[v] for v in leaves), initial=0))
+            units.append(list(zip(leaves, map(slice, ends, ends[1:]))))
         each = [sum(counts[v] for v in leaves) for leaves in self.rounds[j]]
         mine = {v: part and (part[0], len(part[1]), *part[2:]) for v, part in found.items()}
-        entered = Entered(mine, *self.group.start_rows(x, each, weight), each, units)
-        self.under_way.append(entered.coming)
-        return entered
+        return Entered(mine, self._begun(self.group.gather_rows(x, each, weight)), each, units)
 
-    def _round(self, entered: Entered, last: bool) -> list:
-        """Take a round forwards and backwards through all layers; return its losses."""
-        x, losses, takers = self._forward(entered), [], {}
+    def _round(self, x, entered: Entered, last: bool) -> list:
+        """Take a round forwards and backwards through all layers; return its losses. x: all members' rows."""
+        x, losses, takers = self._forward(x, entered), [], {}
         grads, end = [x[:0] if self.rest else self.xp.empty((0, x.shape[1]), x.dtype)], 0
         for v, (batch, rows, targets, saved) in ((v, part) for v, part in entered.mine.items() if part is not None):
             take, final = self._taker(v)
@@ -162,45 +160,46 @@ class MeshStep:
             end += rows
         return losses
 
-    def _forward(self, entered):
+    def _forward(self, inputs, entered):
         """Return this member's rows of the output of the cut layers."""
-        x, counts, self.scales = entered.x, entered.counts, {}
+        self.scales = {layer.name: [] for layer in self.cut}
         for layer in self.cut:
-            weight, bias = layer.of(self.dense)
+            (weight, bias), (name, _), coming = layer.of(self.dense), layer.names, []
             first = self.group.me * layer.blocks // self.group.size
-            y = self.xp.empty((len(x), len(bias)), x.dtype)
-            scale = self.xp.empty_like(y) if not layer.last else 1
-            for v, rows in entered.units:
-                self.kept[layer.name][v] = x[rows]
-                key = dropout_key(key_of(self.seed, "microbatch", self.number, v), layer)
-                y[rows], found = layer.forward(x[rows], weight, bias, first, key)
-                if not layer.last:
-                    scale[rows] = found
-                self.advance()
-            self.scales[layer.name] = scale
-            name, _ = layer.names
-            x = self.group.own_rows(y, counts, name) if layer is self.cut[-1] else self.group.gather_columns(y, name)
-        return x
+            for member, (x, units) in enumerate(zip(inputs, entered.units)):
+                y = self.xp.empty((len(x), len(bias)), x.dtype)
+                scale = self.xp.empty_like(y) if not layer.last else 1
+                for v, rows in units:
+                    self.kept[layer.name][v] = x[rows]
+                    key = dropout_key(key_of(self.seed, "microbatch", self.number, v), layer)
+                    y[rows], found = layer.forward(x[rows], weight, bias, first, key)
+                    if not layer.last:
+                        scale[rows] = found
+                    self.advance()
+                self.scales[layer.name].append(scale)
+                coming.append(self._begun(self.group.own_rows(y, member, name) if layer is self.cut[-1]
+                                          else self.group.gather_columns(y, name)))
+            inputs = map(self._arrived, coming)
+        return list(inputs)[self.group.me]
 
     def _backward(self, grad, entered, last):
         """Return the gradient of this member's rows of the first cut layer's input."""
-        counts = entered.counts
-        grad = self.group.own_columns(grad, counts, self.cut[-1].names[0])
+        grads = self.group.wait(self.group.own_columns(grad, entered.counts, self.cut[-1].names[0]))
         for layer in reversed(self.cut):
-            grad = grad * self.scales[layer.name]
-            for v, rows in entered.units:
-                self.kept[layer.name][v] = self.kept[layer.name][v], grad[rows]
+            (weight, _), above, coming = layer.of(self.dense), self.cut[self.cut.index(layer) - 1], []
+            for member, (grad, scale, units) in enumerate(zip(grads, self.scales[layer.name], entered.units)):
+                grad = grad * scale
+                partial = self.xp.empty((len(grad), layer.inputs), grad.dtype)
+                for v, rows in units:
+                    self.kept[layer.name][v] = self.kept[layer.name][v], grad[rows]
+                    partial[rows] = layer.input_gradient(grad[rows], weight)
+                    self.advance()
+                coming.append(self._begun(self.group.add_rows(partial, member, layer.names[0]) if layer is self.cut[0]
+                                          else self.group.add_columns(partial, above.names[0])))
             if last:
                 self._add_weights(layer)
-            weight = layer.of(self.dense)[0]
-            partial = self.xp.empty((len(grad), layer.inputs), grad.dtype)
-            for _, rows in entered.units:
-                partial[rows] = layer.input_gradient(grad[rows], weight)
-                self.advance()
-            above = self.cut[self.cut.index(layer) - 1]
-            grad = (self.group.add_rows(partial, counts, layer.names[0]) if layer is self.cut[0]
-                    else self.group.add_columns(partial, above.names[0]))
-        return grad
+            grads = map(self._arrived, coming)
+        return list(grads)[self.group.me]
 
     def _add_weights(self, layer):
         """Add the weight gradients of the group's microbatches, in their order; drop the arrays that they needed."""
@@ -238,6 +237,16 @@ class MeshStep:
         for exchange in exchanges if self.overlap and v == self.last else ():
             exchange.begin()
             self.under_way.append(exchange)
+
+    def _begun(self, coming: Coming) -> Coming:
+        self.under_way.append(coming.messages)
+        return coming
+
+    def _arrived(self, coming: Coming):
+        """Return the result of an exchange. Collective over the group."""
+        found = self.group.wait(coming)
+        self.under_way.remove(coming.messages)
+        return found
 
     def advance(self):
         """Let the exchanges under way make progress. Local."""
