@@ -32,12 +32,13 @@ def numbered() -> dict[int, list]:
 
 
 def block(kinds) -> str:
-    """Return some bugs in code: each method beside that of the plain class. Local."""
-    lines = []
+    """Return some bugs in code: each method of the plain class once, and its bugs below it. Local."""
+    lines, shown = [], set()
     for kind, plain in kinds:
         for name in (name for name, method in vars(kind).items() if inspect.isfunction(method)):
-            lines += [*code(getattr(plain, name)), f"# {kind.__name__}: {first_sentence(kind)}",
-                      *code(getattr(kind, name)), ""]
+            lines += [*([] if name in shown else code(getattr(plain, name))),
+                      f"# {kind.__name__}: {first_sentence(kind)}", *code(getattr(kind, name)), ""]
+            shown.add(name)
     body = "".join(f"    {line}\n" if line else "\n" for line in lines[:-1])
     return ("\n    <details><summary>The code: first right, then with the bug</summary>\n\n"
             f"    ```python\n{body}    ```\n\n    </details>\n")
