@@ -43,7 +43,8 @@ SHOWN = {
     "`num_workers`": ["test_workers_of_a_loader_are_not_used_and_it_says_so"],
     "the values afterwards, a `.pt` file": ["test_a_module_gets_what_was_learned", "test_going_on_from_a_state_dict"],
     "a run directory, resume, metrics.jsonl, bytes": [
-        "test_a_resumed_run_ends_as_one_that_was_not_interrupted", "test_parts_of_a_loss_stand_in_the_metrics"],
+        "test_a_resumed_run_ends_as_one_that_was_not_interrupted", "test_going_on_from_a_state_dict",
+        "test_parts_of_a_loss_stand_in_the_metrics"],
 }
 """Row -> tests that show it, wherever they stand."""
 
