@@ -29,7 +29,7 @@ _NAP = 50_000  # nanoseconds of sleep without futex
 _WORD = ir.IntType(64)
 _CLOCK = time.CLOCK_MONOTONIC if hasattr(time, "CLOCK_MONOTONIC") else 0
 
-_sched_yield = types.ExternalFunction("sched_yield", types.int32())
+yield_core = types.ExternalFunction("sched_yield", types.int32())
 _nanosleep = types.ExternalFunction("nanosleep", types.int32(types.uintp, types.uintp))
 syscall = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
 _clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
@@ -100,7 +100,7 @@ def _sleep(flag, seen, nanoseconds):
 
 
 @compiled
-def _now():
+def now():
     """Return a steady clock in nanoseconds."""
     clock = np.zeros(2, np.int64)
     _clock_gettime(_CLOCK, clock.ctypes.data)
@@ -121,14 +121,14 @@ def wait_for_all(flags, count, value, spins, nanoseconds):
         while seen < value:
             looks += 1
             if looks > spins + YIELDS:
-                now = _now()
+                clock = now()
                 if deadline == 0:
-                    deadline = now + nanoseconds
-                if now >= deadline:
+                    deadline = clock + nanoseconds
+                if clock >= deadline:
                     return False
-                _sleep(flag, seen, deadline - now)
+                _sleep(flag, seen, deadline - clock)
             elif looks > spins:
-                _sched_yield()
+                yield_core()
             seen = load_acquire(flag)
     return True
 

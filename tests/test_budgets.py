@@ -14,11 +14,11 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6461,
+    "kernels": 6548,
     "models": 6189,
     "refimpl/*.py": 206,
     "refimpl/cli": 2681,
-    "refimpl/collectives": 4972,
+    "refimpl/collectives": 4986,
     "refimpl/conformance": 9100,
     "refimpl/enclosure": 1058,
     "refimpl/experiments": 7389,
@@ -33,8 +33,8 @@ BUDGETS = {
     "refimpl/svm": 164,
     "refimpl/torch": 1952,
     "refimpl/training": 8079,
-    "refimpl/transport": 4038,
-    "tests": 46163,
+    "refimpl/transport": 4124,
+    "tests": 46345,
 }
 
 

@@ -114,7 +114,7 @@ _add_vectors, _add_one = _adder(LANES), _adder(1)
 
 
 @compiled
-def _add_two(target, a, b, count, like):
+def add_two(target, a, b, count, like):
     """Write ``count`` sums a + b, of the dtype of ``like``; the arrays are the same or do not overlap."""
     size = like.itemsize
     whole = count // LANES * LANES * size
@@ -126,7 +126,7 @@ def _add_two(target, a, b, count, like):
 
 @compiled
 def _add_four(target, a, b, c, d, count, like):
-    """Write ``count`` sums (a + b) + (c + d), as ``_add_two`` does, without temporary arrays."""
+    """Write ``count`` sums (a + b) + (c + d), as ``add_two`` does, without temporary arrays."""
     size = like.itemsize
     whole = count // LANES * LANES * size
     for at in range(0, whole, LANES * size):
@@ -154,7 +154,7 @@ def sum_blocks(inputs, sums, outputs, shift, start, stop, scratch):
             if number == len(sums) - 1 and len(outputs) == 1 and into == outputs[0, 0]:
                 target = outputs[0, 1] + shift + first * size
             if third < 0:
-                _add_two(target, where[into], where[other], count, scratch)
+                add_two(target, where[into], where[other], count, scratch)
             else:
                 _add_four(target, where[into], where[other], where[third], where[fourth], count, scratch)
             where[into] = target

@@ -16,6 +16,7 @@
     messages       NumPy arrays as MPI messages: the host's transport
     packed         small arrays put together into one message
     protocol       Transport: the interface of everything that moves arrays
+    rounds         rounds of short messages and their sums, in one call of compiled code
     some_ranks     some ranks of a communicator, numbered from 0 on
     survival       ranks that continue when others die
     waiting        polling, sleeping, time-outs

@@ -5,6 +5,7 @@ import time
 from mpi4py import MPI
 
 from refimpl.transport.packed import buffers, joined, pack, unpack
+from refimpl.transport.rounds import CompiledRounds, can_compile
 from refimpl.transport.waiting import Wait, Waiter, keep_for_ever
 
 
@@ -47,6 +48,10 @@ class MpiMessages:
         if len(started) == 1 and self.waiter.come_soon(started[0].left):
             started[0].left = []
             return started
+        return self.wait_long(started, since)
+
+    def wait_long(self, started, since: float) -> list["MpiPrepared"]:
+        """Wait as ``wait_some`` does, but without its short polls. since: when the wait began."""
         wait = None
         while True:
             done, through = self._test(started)
@@ -59,6 +64,10 @@ class MpiMessages:
                 wait.progress()
             else:
                 wait.pause()
+
+    def in_one_call(self, rounds) -> CompiledRounds | None:
+        """Return an object that runs rounds, see ``CompiledRounds``, when it is called; None if it cannot. Local."""
+        return CompiledRounds(self, rounds) if can_compile(rounds) else None
 
     def test_some(self, started) -> list["MpiPrepared"]:
         return self._test(started)[1]

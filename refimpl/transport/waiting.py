@@ -68,12 +68,16 @@ class Waiter:
             else:
                 wait.pause()
 
+    def awake_seconds(self) -> float:
+        """Return how long to poll without sleep. Local."""
+        return _awake_here() if self.beside is None else 0.0
+
     def come_soon(self, requests) -> bool:
         """Return True when all of MPI's requests are complete, or False when it is time to sleep between polls. Local.
 
         Its polls are shorter than those of a ``Wait``, because they look for nothing else.
         """
-        end = time.monotonic() + _awake_here() if self.beside is None else 0.0
+        end = time.monotonic() + self.awake_seconds()
         while not MPI.Request.Testall(requests):
             if time.monotonic() > end:
                 return False

@@ -3,6 +3,8 @@
 That these are the table of the paper: tests/plan/test_cost_table.py; as it is measured: tests/experiments.
 """
 
+import ctypes
+
 import numpy as np
 import pytest
 from mpi4py import MPI
@@ -13,7 +15,7 @@ from refimpl.plan import predict_crossing, predict_step
 from refimpl.server.row_numbers import HEAD
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
-from refimpl.transport import Communicator
+from refimpl.transport import Communicator, rounds
 from refimpl.transport.machines import in_blocks
 from refimpl.transport.messages import MpiPrepared
 
@@ -96,8 +98,12 @@ def weigh_nccl(meter, transport):
 class Weighed(MPI.Prequest):
     """A persistent request that is weighed each time it starts."""
 
+    by_handle: dict[bytes, "Weighed"] = {}
+    """Compiled rounds start requests by their handles."""
+
     def of(self, meter, *what):
         self.meter, self.what = meter, what
+        self.by_handle[rounds.handle_of(self)] = self
         return self
 
 
@@ -110,6 +116,21 @@ def start_weighed(prepared, start=MpiPrepared.start):
 
 
 MpiPrepared.start = start_weighed
+HANDLE = MPI._sizeof(MPI.Request)
+STARTALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+startall, testall = rounds.addresses()
+
+
+@STARTALL
+def startall_weighed(count, requests):
+    """Weigh what compiled rounds start, and start it."""
+    for at in range(count):
+        if weighed := Weighed.by_handle.get(ctypes.string_at(requests + at * HANDLE, HANDLE)):
+            weighed.meter.weigh(*weighed.what)
+    return STARTALL(startall)(count, requests)
+
+
+rounds.addresses = lambda: [ctypes.cast(startall_weighed, ctypes.c_void_p).value, testall]
 
 
 def union(id_lists):

@@ -10,8 +10,9 @@ import refimpl
 from refimpl.training.session import train
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
-from refimpl.transport.messages import MpiPrepared
 from refimpl.transport.memory.shared_memory import SharedWindow
+from refimpl.transport.messages import MpiPrepared
+from refimpl.transport.rounds import CompiledRounds
 
 pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(3)]
 OURS = *(Path(refimpl.__file__).parents[1] / name for name in ("refimpl", "models", "kernels")), Path(__file__)
@@ -45,7 +46,7 @@ class Watched:
 @pytest.fixture
 def watched(comm, monkeypatch):
     watched = Watched(comm)
-    for cls, name in ((MpiPrepared, "start"), (SharedWindow, "do")):
+    for cls, name in ((MpiPrepared, "start"), (CompiledRounds, "__call__"), (SharedWindow, "do")):
         monkeypatch.setattr(cls, name, watched.watch(f"{cls.__name__}.{name}", getattr(cls, name)))
     return watched
 
@@ -62,11 +63,11 @@ def test_a_constructor_that_communicates_is_found(watched):
 
 @pytest.mark.parametrize("each, asked, options", [
     (None, "SharedWindow.do", dict(search_partitions=True, search_warmup=0, search_sample=1)),
-    (None, "MpiPrepared.start", dict(allreduce="ring", hot_rows=5)),
+    (None, "CompiledRounds.__call__", dict(allreduce="ring", hot_rows=5)),
     (1, "Isend", dict(overlap=True, architecture="auto")),
     (2, "Isend", dict(overlap=False, sparse_as_dense=True, architecture="allreduce", allreduce="hierarchical")),
-    (None, "MpiPrepared.start", dict(architecture="allreduce", consistency="local:2", clip_norm=None,
-                                     shared_memory=False))])
+    (None, "CompiledRounds.__call__", dict(architecture="allreduce", consistency="local:2", clip_norm=None,
+                                           shared_memory=False))])
 def test_a_training_communicates_in_no_constructor(comm, watched, mpi_tmp_path, each, asked, options):
     communicator = Communicator.of(watched) if each is None else Communicator(watched, in_blocks(comm.size, each))
     model, data, _ = WORKS["toy"]

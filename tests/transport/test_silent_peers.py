@@ -20,10 +20,13 @@ from refimpl.collectives.running.shared import SharedRunner
 from refimpl.transport import Communicator, SilentPeer
 from refimpl.transport.memory import peer_memory, shared_memory
 os.write(1, b"pid %d\\n" % os.getpid())
-def allreduce(elements=4_000_000):
+def ready(elements=4_000_000):
     vector = np.zeros(elements, np.float32)
     schedule = make_schedule("direct", communicator.size, communicator.size)
-    ScheduleRunner(schedule, communicator, elements, vector, "step", lambda start, stop: {})([vector])
+    runner = ScheduleRunner(schedule, communicator, elements, vector, "step", lambda start, stop: {})
+    return lambda: runner([vector])
+def allreduce():
+    ready()()
 def share_memory(elements=4_000_000):
     schedule, like = make_schedule("direct", communicator.size, communicator.size), np.empty(0, np.float32)
     return SharedRunner.open(schedule, communicator, elements, like, "step", lambda start, stop: {})
@@ -61,8 +64,10 @@ def _nobody_left(job):
     return len(ranks) == 3 and gone(ranks)
 
 
-def test_a_rank_that_is_killed_in_the_middle_ends_the_job():
-    job, seconds = _job("""
+@pytest.mark.parametrize("elements", [4_000_000, 4])
+def test_a_rank_that_is_killed_in_the_middle_ends_the_job(elements):
+    job, seconds = _job(f"""
+allreduce = ready({elements})
 allreduce()
 if communicator.rank == 1:
     signal.setitimer(signal.ITIMER_REAL, 0.05)  # SIGALRM: as sudden as SIGKILL, and in the middle of what follows

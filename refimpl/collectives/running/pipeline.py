@@ -26,6 +26,15 @@ class Pipeline:
         self.transport, self.first_lane, self.add = transport, first_lane, add
         self.under_way: dict[Prepared, tuple] = {}  # messages -> (the lane's next steps, sums before them)
         self.lanes = [[self._bind(step, lane, view, what) for step in steps] for lane, steps in enumerate(lanes)]
+        in_one_call = getattr(transport, "in_one_call", None) if len(lanes) == 1 and add is iadd else None
+        self.in_one_call = in_one_call and in_one_call(self.lanes[0])
+
+    def run(self):
+        """Do all steps of every lane. Collective over the ranks of the schedule. Raises SilentPeer, Aborted."""
+        if self.in_one_call:
+            return self.in_one_call()
+        self.begin()
+        self.finish()
 
     def begin(self):
         """Begin every lane's first step; ``finish`` completes them. Collective over the ranks of the schedule."""
@@ -54,7 +63,7 @@ class Pipeline:
             for step in steps:
                 if step.messages is not None:
                     step.messages.free()
-        self.lanes = []
+        self.lanes, self.in_one_call = [], None
 
     def _bind(self, step, lane, view, what):
         sends, receives = ([(peer, view(lane, piece)) for peer, piece in some] for some in (step.sends, step.receives))

@@ -56,11 +56,17 @@ class ScheduleRunner:
         overwritten.
         Raises ValueError for other arrays, and SilentPeer if a rank does not come within the time-out.
         """
-        self.begin(slots).finish()
+        self._pipeline_of(slots).run()
         return slots[0]
 
     def begin(self, slots) -> Pipeline:
         """Begin the sum as a call does; return an object whose ``finish`` completes it. Collective."""
+        pipeline = self._pipeline_of(slots)
+        pipeline.begin()
+        return pipeline
+
+    def _pipeline_of(self, slots) -> Pipeline:
+        """Return the messages and sums of these arrays, which are about to begin, and count their bytes. Local."""
         pipeline, known = self.latest
         if len(slots) != len(known) or not all(map(is_, slots, known)):  # the checks cost microseconds
             addresses = self._checked(slots)
@@ -69,7 +75,6 @@ class ScheduleRunner:
             self.pipelines.move_to_end(addresses)
             pipeline = self.pipelines[addresses][0]
             self.latest = pipeline, list(slots)
-        pipeline.begin()
         self.comm.ledger.add(self.counted)
         return pipeline
 
