@@ -1,5 +1,6 @@
 """``python -m refimpl``: one thread a rank, set before NumPy is loaded, then the command line."""
 
+import ctypes
 import os
 import signal
 import sys
@@ -21,7 +22,18 @@ def run() -> int:
 def _main() -> int:
     from refimpl.cli import main  # in the rank alone: its supervisor needs none of it
 
+    keep_freed_memory()
     return main()
+
+
+def keep_freed_memory():
+    """Let glibc keep up to 256 MiB of freed memory.
+
+    Otherwise the arrays of a step may go back to Linux, and the next step waits while Linux clears new pages for them.
+    """
+    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
+        mallopt(-1, 2**28)  # M_TRIM_THRESHOLD
+        mallopt(-3, 2**25)  # M_MMAP_THRESHOLD, which otherwise rises to this value while a program runs
 
 
 if __name__ == "__main__":

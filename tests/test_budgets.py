@@ -16,7 +16,7 @@ SLACK = 0.02
 BUDGETS = {
     "kernels": 6548,
     "models": 6189,
-    "refimpl/*.py": 206,
+    "refimpl/*.py": 218,
     "refimpl/cli": 2681,
     "refimpl/collectives": 4986,
     "refimpl/conformance": 9100,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1952,
     "refimpl/training": 8079,
     "refimpl/transport": 4124,
-    "tests": 46345,
+    "tests": 46372,
 }
 
 
