@@ -24,7 +24,7 @@ def test_messages_go_to_owners_and_back():
     assert [m[1:] for m in messages if m[0] == PHASES[1]] == [(owner, rank, ids) for rank, owner, ids in asked]
     assert [m[1:] for m in messages if m[0] == PHASES[2]] == asked
     picture = draw_pull_push(PARTS, [[0, 4], [4, 7], [3, 5, 10], []])
-    assert "4 questions, as many answers" in picture.alt and "3, 5" in picture.numbers
+    assert "4 questions and as many answers" in picture.alt and "3, 5" in picture.numbers
 
 
 def test_traffic_and_bars():
