@@ -75,7 +75,7 @@ class ScheduleRunner:
             self.pipelines.move_to_end(addresses)
             pipeline = self.pipelines[addresses][0]
             self.latest = pipeline, list(slots)
-        self.comm.ledger.add(self.counted)
+        self.comm.ledger.repeat(self.counted)
         return pipeline
 
     def _make_scratch(self, like):

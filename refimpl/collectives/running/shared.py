@@ -79,7 +79,7 @@ class SharedRunner:
         ``self.slots``, the sum is written to slots[0].
         """
         result = self._in_place() if slots is None else self._private(slots)
-        self.comm.ledger.add(self.counted)
+        self.comm.ledger.repeat(self.counted)
         return result
 
     def begin(self):
