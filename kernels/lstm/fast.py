@@ -80,8 +80,10 @@ def transpose(matrix, out):
     """Write the transpose of ``matrix`` (rows, columns) to ``out``."""
     rows, columns = matrix.shape
     whole_rows, whole_columns = rows - rows % TILE, columns - columns % TILE
-    for top in range(0, whole_rows, TILE):
-        for left in range(0, whole_columns, TILE):
+    down = rows >= columns  # the long lines are read or written in memory's order: short ones share fewer cache sets
+    for outer in range(0, whole_columns if down else whole_rows, TILE):
+        for inner in range(0, whole_rows if down else whole_columns, TILE):
+            top, left = (inner, outer) if down else (outer, inner)
             tile, to = matrix[top:top + TILE, left:left + TILE], out[left:left + TILE, top:top + TILE]
             for column in range(TILE):  # a constant, so the loop is unrolled into registers
                 for row in range(TILE):

@@ -4,12 +4,9 @@
 """
 
 from kernels.pool import max_pool, max_pool_backward
-from kernels.relu import add_relu
+from kernels.relu import add_relu, relu_backward
 from models.layer import Layer
 from models.vision.convolution import conv_backward, conv_forward
-
-PLACES = (0, 1, 2)
-"""The axes that a bias is added along: images, rows, columns."""
 
 
 def stages_of(image_shape, stages, width) -> list[list[Layer]]:
@@ -47,8 +44,7 @@ def stage_backward(grad, saved, stage, dense, gradients, input_gradient=True):
     seen, pooled = saved
     for number, layer in reversed(list(enumerate(stage))):
         last = number + 1 == len(stage)  # relu gives the same after pooling, with a quarter of the work
-        grad = grad * ((pooled if last else seen[number + 1]) > 0)
-        gradients[f"{layer.name}.bias"] = grad.sum(axis=PLACES, dtype="float64").astype(grad.dtype)
+        grad, gradients[f"{layer.name}.bias"] = relu_backward(grad, pooled if last else seen[number + 1])
         if last:
             grad = max_pool_backward(grad, seen[-1])
         grad = conv_backward(grad, seen[number], dense, layer.name, gradients,
