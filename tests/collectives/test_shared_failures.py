@@ -58,6 +58,7 @@ def test_the_way_that_was_faster_is_taken_and_the_other_tried_at_times(private, 
     runner, arrays = private
     clock, takes, read_where_they_lie, copied_in_and_out = [0], [2, 5], [], runner._pipeline
     monkeypatch.setattr(shared.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(shared, "TRY_OTHER", 16)
     real = runner._peers.add_up
 
     def read(slots, addresses, willing):

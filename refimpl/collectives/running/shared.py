@@ -27,7 +27,7 @@ from refimpl.transport.memory.shared_memory import SharedWindow, aligned
 
 SEGMENT = 256 << 10  # bytes of a rank's segment in a ring of private sums: the ring stays in the cache
 SAME_WAY = 4  # calls with private arrays before the lowest rank chooses again
-TRY_OTHER = 16  # choices, one of which takes the slower way, which may have become the faster one
+TRY_OTHER = 32  # choices, one of which takes the slower way, which may have become the faster one
 SHORT = 16 << 10  # bytes of a vector of which every rank adds up all for itself: one wait for the others, not two
 
 
