@@ -31,7 +31,7 @@ def declares(**change):
 
 def test_who_was_counted_how_often():
     diagnosis = first(RankTwice, only=["dense/provenance", "rows/provenance", "mixed/orders"])
-    assert diagnosis.words == "rank 0 counted twice; rank 3 counted never"
+    assert diagnosis.words == "rank 0 was counted twice; rank 3 was never counted"
     assert "this explains every wrong number" in diagnosis.evidence
 
 
@@ -40,8 +40,8 @@ def test_rows_that_are_not_averaged():
     diagnosis = first(SparseNotAveraged)
     assert diagnosis.words == ("your manifest says that row gradients are divided by N, the number of ranks. Your "
                                "numbers match another rule: row gradients are summed over the ranks")
-    assert diagnosis.evidence == ("items, mixed, other, table, tied and users: every number is exactly 4 x ours: not "
-                                  "averaged")
+    assert diagnosis.evidence == ("items, mixed, other, table, tied and users: every number is 4 times the expected "
+                                  "one: not averaged")
 
 
 @pytest.mark.parametrize(("field", "value"), [

@@ -169,7 +169,7 @@ def test_reports_say_what_is_wrong(adapter_module, tmp_path, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "Your numbers match another rule: row gradients are summed over the ranks (sparse=sum)" in text
     assert "rows/provenance aggregate failed" in text and "items[" in text and "users[" in text
-    assert "every number is exactly 2 x ours: not averaged" in text
+    assert "every number is 2 times the expected one: not averaged" in text
     assert main([*arguments, "--json"]) == 1
     data = json.loads(capsys.readouterr().out)["outcomes"][0]
     assert data["diagnoses"][0]["code"] == "sparse=sum" and data["counts"]["failed"] == 2

@@ -35,7 +35,8 @@ def told(fit: Explanation) -> Diagnosis:
     shown = "this explains every wrong number, on every rank and in every step"
     if alike:
         rules = {value for d in fit.deviations for value in d.rules.values()}
-        shown = f"every number is exactly {np.median(factors):g} x ours{': not averaged' if rules == {'sum'} else ''}"
+        shown = (f"every number is {np.median(factors):g} times the expected one"
+                 + (": not averaged" if rules == {"sum"} else ""))
     other = [] if any(d.rules for d in fit.deviations) else [
         f"{d.code}: {d.words}" for (d, *_) in fit.alike if d.code not in code and code not in d.code][:ALIKE]
     unsure = f"; these cases cannot tell it from {' or from '.join(other)}" if other else ""

@@ -79,10 +79,10 @@ def wrong_counts() -> list[Deviation]:
 def miscounts(what: str, count: int):
     """Yield (words, the numbers it needs, change of a list of numbers), where one or two are miscounted. Local."""
     for r in range(count):
-        yield f"{what} {r} counted never", (r,), lambda given, r=r: [q for q in given if q != r]
-        yield f"{what} {r} counted twice", (r,), lambda given, r=r: [*given, r]
+        yield f"{what} {r} was never counted", (r,), lambda given, r=r: [q for q in given if q != r]
+        yield f"{what} {r} was counted twice", (r,), lambda given, r=r: [*given, r]
         for q in set(range(count)) - {r}:
-            yield (f"{what} {r} counted twice; {what} {q} counted never", (r, q),
+            yield (f"{what} {r} was counted twice; {what} {q} was never counted", (r, q),
                    lambda given, r=r, q=q: [r if k == q else k for k in given])
 
 

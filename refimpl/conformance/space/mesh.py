@@ -14,8 +14,8 @@ from refimpl.plain.model_parallel.mesh import Mesh
 
 
 class PartsDivided(Mesh):
-    """The gradient of a part is 1/K of ours: it is averaged over all N ranks, not over the G ranks that hold the part,
-    or it is divided by the K members of a group.
+    """The gradient of a part is 1/K of the expected one: it is averaged over all N ranks, not over the G ranks that
+    hold the part, or it is divided by the K members of a group.
     """
 
     def summed(self, gradients):

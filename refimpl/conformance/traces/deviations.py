@@ -41,10 +41,10 @@ def of_microbatches(count: int) -> list[Deviation]:
     def times(factor):
         return lambda part, machine, place: with_numbers(part, lambda x: x * factor)
 
-    return [Deviation("multiplied-by-n", f"gradients are {count} x ours: not averaged, or multiplied by the number of "
-                      "microbatches", {"contribution": times(count)}),
-            Deviation("divided-again", f"gradients are 1/{count} of ours: divided by the number of microbatches once "
-                      "more", {"contribution": times(1 / count)}),
+    return [Deviation("multiplied-by-n", f"gradients are {count} times the expected ones: not averaged, or multiplied "
+                      "by the number of microbatches", {"contribution": times(count)}),
+            Deviation("divided-again", f"gradients are 1/{count} of the expected ones: divided by the number of "
+                      "microbatches once more", {"contribution": times(1 / count)}),
             Deviation("loss=mean-of-means", "each microbatch's loss is divided by its own number of targets, not by "
                       "that of the whole batch", {"contribution": _by_examples}), *_moved(count, "gradients")]
 

@@ -74,9 +74,9 @@ def test_mutants_are_seen_by_their_last_parameters_alone(name, monkeypatch):
 
 def test_words_say_what_and_where():
     dropped = judged(Dropped).failed[0]
-    assert dropped.diagnosis.words == "microbatch 1 counted never"
+    assert dropped.diagnosis.words == "microbatch 1 was never counted"
     twice = judged(CountedTwice).failed[0]
-    assert twice.diagnosis.words == "microbatch 0 counted twice; microbatch 2 counted never"
+    assert twice.diagnosis.words == "microbatch 0 was counted twice; microbatch 2 was never counted"
     swapped = judged(RowsSwapped).failed[0]
     ids = golden("lm", "float32").get("aggregated", 1, "softmax_weight").ids
     assert f"row {ids[2]} has what belongs to {ids[5]}" in swapped.diagnosis.evidence
