@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6576,
+    "kernels": 6594,
     "models": 6185,
     "refimpl/*.py": 218,
     "refimpl/cli": 2681,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1952,
     "refimpl/training": 8079,
     "refimpl/transport": 4151,
-    "tests": 46452,
+    "tests": 46451,
 }
 
 

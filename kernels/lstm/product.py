@@ -1,7 +1,8 @@
 """Products of a matrix with few columns, as an LSTM's step has them, with the bits of the BLAS in use.
 
 BLAS copies both factors before each product. With few columns this takes as long as the product. Here the weights are
-copied once for all steps, and a tile of the result stays in vector registers.
+copied once for all steps, and a tile of the result stays in vector registers. Vectors are rows of the result, so that
+they are full for any number of columns.
 
     out[r, s] = fma(weights[k, r], x[k, s], ...) over rising k, in pieces of ``depth`` terms that are then added up
 
@@ -20,8 +21,9 @@ from numba.extending import intrinsic
 from kernels.compiled import compiled, inlined
 from kernels.lstm.fast import transpose
 
-TALL, SHORT = 24, 8  # rows of a tile: 24 and an element of x fit in the 32 vector registers of AVX-512
-WIDE, NARROW = 16, 8  # its columns
+LANES = 16  # elements of a vector register of AVX-512; there are 32 registers
+TALL = 2 * LANES  # rows of a tile
+WIDE, NARROW = 12, 8  # its columns: their sums fit in 24 registers. Each multiple of 4 from 8 on is a sum of these
 ONE_PIECE, NO_ZERO = 2**40, 2**41  # all terms in one piece; the second: as BLAS adds small ones, not to 0 at first
 DEPTHS = (ONE_PIECE, NO_ZERO, 448, 384, 320, 256, 512)
 WIDEST = 128  # columns up to which this is faster than BLAS
@@ -34,8 +36,7 @@ def depth_for(form, terms: int, rows: int, columns: int) -> int | None:
     form(weights, x) -> the (rows, columns) product weights.T @ x of float32, as the caller lets BLAS compute it.
     weights: (terms, rows).  x: (terms, columns).
     """
-    whole_tiles = rows % SHORT == columns % NARROW == 0 < min(terms, rows, columns)
-    if not (has_registers() and columns <= WIDEST and whole_tiles):
+    if not (has_registers() and columns <= WIDEST and min(terms, rows, columns) > 0):
         return None
     cases = [_factors(seed, terms, rows, columns) for seed in range(3)]
     expected, out = [form(*case) for case in cases], np.empty((rows, columns), np.float32)
@@ -69,61 +70,63 @@ def has_registers() -> bool:
     return not config.DISABLE_JIT and binding.get_host_cpu_features().get("avx512vl", False)
 
 
-def _tile(rows, columns):
-    """Return a Numba intrinsic that computes a tile of ``product``. Its result is None.
+def _tile(columns):
+    """Return a Numba intrinsic that computes ``columns`` columns of TALL rows of ``product``. Its result is None.
 
-    out, weights, x: addresses of the tile, and of the first terms.  steps: bytes between rows of the three.
-    first: whether these are the first terms, added to ``zero``; else the sum is added to what is there.
-    zero: -0 if a sum that rounds to -0 stays so.
+    out: the address of the tile's transpose, whose rows are contiguous.  weights, x: addresses of their first terms.
+    step: bytes between rows of x.  first: whether these are the first terms, added to ``zero``; else the sum is added
+    to what is there.  zero: -0 if a sum that rounds to -0 stays so.
     """
-    def add(typingctx, out, weights, x, steps, terms, first, zero):
+    def add(typingctx, out, weights, x, step, terms, first, zero):
         def generate(context, builder, signature, arguments):
-            element, lane = ir.FloatType(), ir.IntType(32)
-            vector, nothing = ir.VectorType(element, columns), ir.Constant(ir.VectorType(element, columns), None)
+            element, lane, places = ir.FloatType(), ir.IntType(32), range(0, TALL, LANES)
+            vector, nothing = ir.VectorType(element, LANES), ir.Constant(ir.VectorType(element, LANES), None)
             fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3),
-                                                 f"llvm.fma.v{columns}f32")
-            out, weights, x, steps, terms, first, zero = arguments
-            out_step, weights_step, x_step = cgutils.unpack_tuple(builder, steps, 3)
+                                                 f"llvm.fma.v{LANES}f32")
+            out, weights, x, step, terms, first, zero = arguments
+            row = ir.Constant(out.type, 4 * TALL)
 
             def at(base, index, step, kind, more=0):
-                place = builder.add(builder.add(base, builder.mul(index, step)), ir.Constant(base.type, more))
+                place = builder.add(builder.add(base, builder.mul(index, step)), ir.Constant(base.type, 4 * more))
                 return builder.inttoptr(place, kind.as_pointer())
 
             def everywhere(number):
                 one = builder.insert_element(nothing, number, lane(0))
-                return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(lane, columns), None))
+                return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(lane, LANES), None))
 
-            sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(rows)]
-            for total in sums:
+            sums = [[cgutils.alloca_once_value(builder, nothing) for _ in places] for _ in range(columns)]
+            for total in sum(sums, []):
                 builder.store(nothing, total)
             with cgutils.for_range(builder, terms) as loop:
-                right = builder.load(at(x, loop.index, x_step, vector), align=4)
-                for row, total in enumerate(sums):
-                    left = everywhere(builder.load(at(weights, loop.index, weights_step, element, 4 * row)))
-                    builder.store(builder.call(fma, [left, right, builder.load(total)]), total)
-            for row, total in enumerate(sums):
-                place = at(out, ir.Constant(out.type, row), out_step, vector)
-                before = builder.select(first, everywhere(zero), builder.load(place, align=4))
-                builder.store(builder.fadd(before, builder.load(total)), place, align=4)
+                left = [builder.load(at(weights, loop.index, row, vector, place), align=4) for place in places]
+                for column, totals in enumerate(sums):
+                    right = everywhere(builder.load(at(x, loop.index, step, element, column)))
+                    for part, total in zip(left, totals):
+                        builder.store(builder.call(fma, [part, right, builder.load(total)]), total)
+            for column, totals in enumerate(sums):
+                for place, total in zip(places, totals):
+                    target = at(out, ir.Constant(out.type, column), row, vector, place)
+                    before = builder.select(first, everywhere(zero), builder.load(target, align=4))
+                    builder.store(builder.fadd(before, builder.load(total)), target, align=4)
             return context.get_dummy_value()
 
-        return types.void(out, weights, x, steps, terms, first, zero), generate
+        return types.void(out, weights, x, step, terms, first, zero), generate
 
     return intrinsic(add)
 
 
-_tall_wide, _tall_narrow, _short_wide, _short_narrow = (
-    _tile(rows, columns) for rows in (TALL, SHORT) for columns in (WIDE, NARROW))
+_wide, _narrow = _tile(WIDE), _tile(NARROW)
 
 
 @compiled
 def panels(weights, turned):
     """Return weights (terms, rows) as ``product`` reads them, in memory's order: (panels, terms, TALL). Local.
 
-    rows: a multiple of 8. The last panel may be filled in part.  turned: the argument is the transpose of the weights.
+    The last panel is filled up with zeros.  turned: the argument is the transpose of the weights.
     """
     rows, terms = weights.shape if turned else weights.shape[::-1]
     out = np.empty((-(-rows // TALL), terms, TALL), weights.dtype)
+    out[-1] = 0
     for panel in range(len(out)):
         first, many = panel * TALL, min(TALL, rows - panel * TALL)
         if turned:
@@ -137,31 +140,46 @@ def panels(weights, turned):
 
 @compiled
 def product(weights, x, out, depth):
-    """Write weights.T @ x to out (rows, columns). weights: of ``panels``.  x: (terms, columns), columns / 8 is whole.
+    """Write weights.T @ x to out (rows, columns). weights: of ``panels``.  x: (terms, columns), contiguous.
 
-    float32; each row is contiguous.  depth: of ``depth_for``.
+    float32; each row of out is contiguous.  depth: of ``depth_for``.
     """
-    start, terms, zero = 0, len(x), np.float32(-0.0 if depth == NO_ZERO else 0.0)
-    while start < terms:
-        count = min(terms - start, depth)
-        if depth < terms - start < 2 * depth:
-            count = ((terms - start) // 2 + 15) // 16 * 16
-        for panel in range(len(weights)):
-            part, target = weights[panel, start:], out[panel * TALL:]
-            if len(target) >= TALL:
-                _row(_tall_wide, _tall_narrow, part, x[start:], target, count, start == 0, zero)
-            else:
-                for row in range(0, len(target), SHORT):
-                    _row(_short_wide, _short_narrow, part[:, row:], x[start:], target[row:], count, start == 0, zero)
-        start += count
+    terms, columns = x.shape
+    zero, whole = np.float32(-0.0 if depth == NO_ZERO else 0.0), max(NARROW, -(-columns // 4) * 4)
+    if whole > columns:
+        x = widened(x, whole)
+    sums = np.empty((whole, TALL), np.float32)
+    for panel in range(len(weights)):
+        start = 0
+        while start < terms:
+            count = min(terms - start, depth)
+            if depth < terms - start < 2 * depth:
+                count = ((terms - start) // 2 + 15) // 16 * 16
+            _row(weights[panel, start:], x[start:], sums, count, start == 0, zero)
+            start += count
+        target = out[panel * TALL:(panel + 1) * TALL]
+        transpose(sums[:columns, :len(target)], target)
+
+
+@compiled
+def widened(x, columns):
+    """Return x (terms, fewer columns) with columns of zeros after its own."""
+    out = np.zeros((len(x), columns), x.dtype)
+    for term in range(len(x)):  # in loops, which are compiled in a fraction of the time
+        for column in range(x.shape[1]):
+            out[term, column] = x[term, column]
+    return out
 
 
 @inlined
-def _row(wide, narrow, weights, x, out, count, first, zero):
-    """Compute tiles side by side."""
-    steps, columns = (out.strides[0], weights.strides[0], x.strides[0]), out.shape[1]
-    for column in range(0, columns - columns % WIDE, WIDE):
-        wide(out.ctypes.data + 4 * column, weights.ctypes.data, x.ctypes.data + 4 * column, steps, count, first, zero)
-    if columns % WIDE:
-        column = columns - NARROW
-        narrow(out.ctypes.data + 4 * column, weights.ctypes.data, x.ctypes.data + 4 * column, steps, count, first, zero)
+def _row(weights, x, sums, count, first, zero):
+    """Compute tiles side by side; their transposes lie one below the other in ``sums``."""
+    step, column = x.strides[0], 0
+    while column < len(sums):
+        out, right, left = sums[column:].ctypes.data, x.ctypes.data + 4 * column, len(sums) - column
+        if left == NARROW or left == 2 * NARROW:
+            _narrow(out, weights.ctypes.data, right, step, count, first, zero)
+            column += NARROW
+        else:
+            _wide(out, weights.ctypes.data, right, step, count, first, zero)
+            column += WIDE

@@ -14,11 +14,11 @@ def whole(random, *shape):
 
 @needs_registers
 @pytest.mark.parametrize("terms", [1, 7, 16, 37, 50])
-@pytest.mark.parametrize("rows, columns", [(8, 8), (24, 16), (40, 24), (56, 40)])
+@pytest.mark.parametrize("rows, columns", [(1, 1), (8, 8), (32, 12), (40, 20), (77, 21), (64, 28)])
 def test_exact_sums_in_pieces_of_any_depth(terms, rows, columns):
-    """All kinds of tiles; factors and result are parts of wider arrays, whose other elements stay as they are."""
+    """All kinds of tiles; weights and result are parts of wider arrays, whose other elements stay as they are."""
     random = np.random.default_rng(terms)
-    weights, x = whole(random, terms, rows + 3)[:, 1:rows + 1], whole(random, terms, columns + 5)[:, 2:columns + 2]
+    weights, x = whole(random, terms, rows + 3)[:, 1:rows + 1], whole(random, terms, columns)
     for depth in (1, 16, 17, 32, 2**40):
         room = np.full((rows, columns + 2), np.nan, np.float32)
         product.product(product.panels(weights, False), x, room[:, 1:-1], depth)
@@ -41,7 +41,7 @@ def from_columns(weights, x):
 @needs_registers
 @pytest.mark.parametrize("form, terms, rows, columns", [
     (from_columns, 256, 1024, 8), (from_columns, 1024, 128, 8), (from_columns, 1024, 128, 16),
-    (steps._to_rows, 256, 128, 8)])
+    (from_columns, 1000, 250, 20), (steps._to_rows, 256, 128, 8)])
 def test_bits_that_are_claimed_hold_for_other_numbers_and_places(form, terms, rows, columns):
     depth = product.depth_for(form, terms, rows, columns)
     if depth is None:
@@ -68,11 +68,10 @@ def test_another_order_of_addition_is_not_claimed():
         pytest.skip("this BLAS adds in another order")
     assert product.depth_for(backwards, 256, 1024, 8) is None
     assert product.depth_for(another_zero, 256, 1024, 8) is None, "sums that are too small round to -0"
-    assert product.depth_for(from_columns, 256, 128, 7) is None, "columns that no tile has"
 
 
 @pytest.mark.parametrize("projected", [True, False])
-@pytest.mark.parametrize("streams, hidden", [(8, 256), (16, 512), (24, 136)])
+@pytest.mark.parametrize("streams, hidden", [(8, 256), (16, 512), (24, 136), (20, 250)])
 def test_compiled_steps_have_the_bits_of_the_others(streams, hidden, projected, monkeypatch):
     time, inputs, width = steps.FEWEST, 128, 128 if projected else hidden
     random = np.random.default_rng(streams)
