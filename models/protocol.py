@@ -30,7 +30,9 @@ class Batch:
     key:        random key of (seed, step, microbatch). Dropout, candidates and augmentation derive their own keys by
                 ``key_of(batch.key, "dropout", layer)``, so they depend on nothing else.
     state:      arrays carried from window to window, for this microbatch. The model may read and replace entries. It
-                may change nothing else in a batch: inputs, targets and weights are read-only.
+                may change nothing else in a batch but notes: inputs, targets and weights are read-only.
+    notes:      what a model has computed in ``rows_needed`` and uses again in ``loss_and_gradients``, by model. A
+                changed copy of the batch (``dataclasses.replace``) has none.
     metrics:    name -> number, for each name in the model's ``metrics``, if it has some: a sum over the microbatch's
                 targets / batch.normaliser. They are added up over the global batch, and stand in metrics.jsonl.
     index:      number of the microbatch in the global batch. The trainer sets it; messages show it.
@@ -48,6 +50,7 @@ class Batch:
     ready: Callable[[dict[str, Any]], None] = field(default=nobody_waits, repr=False, compare=False)
     index: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
+    notes: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 class Model(Protocol):

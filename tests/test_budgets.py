@@ -14,8 +14,8 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6594,
-    "models": 6185,
+    "kernels": 6625,
+    "models": 6207,
     "refimpl/*.py": 218,
     "refimpl/cli": 2681,
     "refimpl/collectives": 4986,
@@ -32,9 +32,9 @@ BUDGETS = {
     "refimpl/strategies": 1722,
     "refimpl/svm": 164,
     "refimpl/torch": 1952,
-    "refimpl/training": 8079,
+    "refimpl/training": 8082,
     "refimpl/transport": 4151,
-    "tests": 46451,
+    "tests": 46465,
 }
 
 

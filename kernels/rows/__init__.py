@@ -1,22 +1,28 @@
 """Row gradients: gradients that touch few rows of a large variable, and their sums."""
 
+import numpy as np
+
 from kernels.arrays import array_module, is_numpy, version_for
 from kernels.rows import cuda, definition, fast
-from kernels.rows.gradient import RowGradient
+from kernels.rows.fast import grouped
+from kernels.rows.gradient import Grouped, RowGradient
 
 
 def aggregate_rows(ids, rows) -> RowGradient:
     """Sum the rows that share an id, in order of occurrence (see ``definition.aggregate_rows``). Local.
 
+    ids: integers, or what ``grouped`` has returned, so that they are not sorted again.
     Rows on a GPU may have ids on the host; the result's ids are then on the host, too (see ``cuda``).
     Raises ValueError if the shapes do not match, TypeError if the ids are not integers.
     """
-    if ids.ndim != 1 or rows.ndim != 2 or len(ids) != len(rows):
-        raise ValueError(f"ids have shape {ids.shape} and rows {rows.shape}: give them (n,) and (n, d)")
-    if ids.dtype.kind not in "iu":
-        raise TypeError(f"ids are {ids.dtype}: row numbers are integers, and must never pass through floats")
-    ids = ids.astype(array_module(ids).int64, copy=False)
-    return version_for(fast, cuda, definition, rows).aggregate_rows(ids, rows)
+    given, version = ids.given if isinstance(ids, Grouped) else ids, version_for(fast, cuda, definition, rows)
+    if given.ndim != 1 or rows.ndim != 2 or len(given) != len(rows):
+        raise ValueError(f"ids have shape {given.shape} and rows {rows.shape}: give them (n,) and (n, d)")
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"ids are {given.dtype}: row numbers are integers, and must never pass through floats")
+    if given is ids or version is not fast:
+        ids = given.astype(array_module(given).int64, copy=False)
+    return version.aggregate_rows(ids, rows)
 
 
 def unique_ids(ids):
@@ -40,7 +46,7 @@ def take_rows(table, ids):
 
     Raises IndexError for an id out of range. Negative ids are out of range; they do not count from the end.
     """
-    if len(ids) and not (0 <= int(ids.min()) and int(ids.max()) < len(table)):
+    if len(ids) and int(ids.astype(np.uint64).max()) >= len(table):  # as uint64, negative ids are the largest
         raise IndexError(f"ids reach from {int(ids.min())} to {int(ids.max())}, the table has {len(table)} rows")
     return version_for(fast, cuda, definition, table).take_rows(table, ids)
 
@@ -52,4 +58,4 @@ def rows_between(gradient: RowGradient, start: int, stop: int) -> RowGradient:
     return RowGradient(gradient.ids[low:high], gradient.rows[low:high])
 
 
-__all__ = ["RowGradient", "aggregate_rows", "merge_rows", "rows_between", "take_rows", "unique_ids"]
+__all__ = ["RowGradient", "aggregate_rows", "grouped", "merge_rows", "rows_between", "take_rows", "unique_ids"]

@@ -4,18 +4,24 @@ import numpy as np
 
 from kernels.arrays import read_only
 from kernels.compiled import compiled
-from kernels.rows.gradient import RowGradient
+from kernels.rows.gradient import Grouped, RowGradient
 
 DIGIT_BITS = 11
 DIGITS = 1 << DIGIT_BITS
 NOT_INCREASING = "the ids of a row gradient do not increase strictly: make it with aggregate_rows"
 
 
-def aggregate_rows(ids, rows) -> RowGradient:
+def grouped(ids) -> Grouped:
+    """Sort row numbers once for several uses: (n,) int64, any order, repeats allowed. Local."""
     destination, unique = _destinations(read_only(ids))
-    total = np.empty((len(unique), rows.shape[1]), rows.dtype)
-    _scatter(destination, rows, total)
-    return RowGradient(unique, total)
+    return Grouped(ids, unique, destination)
+
+
+def aggregate_rows(ids, rows) -> RowGradient:
+    of = ids if isinstance(ids, Grouped) else grouped(ids)
+    total = np.empty((len(of.ids), rows.shape[1]), rows.dtype)
+    _scatter(of.destination, rows, total)
+    return RowGradient(of.ids, total)
 
 
 def unique_ids(ids):

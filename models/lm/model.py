@@ -2,14 +2,12 @@
 
 import math
 
-import numpy as np
-
-from kernels import RowGradient, aggregate_rows, array_module, take_rows, unique_ids
+from kernels import RowGradient, aggregate_rows, array_module, take_rows
 from kernels.lstm import Workspace
 from kernels.random import key_of
-from models.candidates import draw_candidates, log_expected_count
+from models.candidates import draw_candidates
 from models.lm.layers import layer_backward, layer_forward
-from models.lm.tokens import Tokens
+from models.lm.tokens import Scored, Tokens
 from models.protocol import unchanged
 from models.sampled_softmax import sampled_softmax, softmax_losses
 from models.sizes import require_few, require_kept, require_positive
@@ -76,27 +74,31 @@ class LanguageModel:
 
     def rows_needed(self, batch):
         """Return the rows of the inputs, and of the targets and candidates; padding needs no rows. Local."""
-        tokens = Tokens(batch, self.vocabulary)
-        scored = np.empty(0, np.int64)
-        if len(tokens.targets):
-            scored = unique_ids(np.concatenate([tokens.targets, self.candidates(batch).ids]))
-        return {"embedding": unique_ids(tokens.inputs), "softmax_weight": scored, "softmax_bias": scored}
+        tokens, scored = self.words_of(batch)
+        return {"embedding": tokens.read.ids, "softmax_weight": scored.words.ids, "softmax_bias": scored.words.ids}
+
+    def words_of(self, batch):
+        """Return the ``Tokens`` and ``Scored`` of a batch, computed once."""
+        if (self, batch.key) not in batch.notes:
+            tokens = Tokens(batch, self.vocabulary)
+            batch.notes[self, batch.key] = tokens, Scored(tokens.targets, self.candidates(batch))
+        return batch.notes[self, batch.key]
 
     def candidates(self, batch):
         """Return the microbatch's candidates, which depend only on its key."""
         return draw_candidates(key_of(batch.key, "candidates"), self.samples, self.vocabulary)
 
     def loss_and_gradients(self, dense, rows, batch):
-        tokens = Tokens(batch, self.vocabulary)
+        tokens, scored = self.words_of(batch)
         x = self.half(tokens.embed(rows["embedding"]))
         h, tapes = self.run_layers(dense, x, batch, self.keep)
-        loss, dh, gradients = self.output(h, rows, tokens, batch)
+        loss, dh, gradients = self.output(h, rows, tokens, scored)
         dh = self.half(dh)
         batch.ready(gradients)
         for layer in reversed(self.layers):
             dh = self.half(layer_backward(layer, dense, tapes[layer], dh, gradients))
             batch.ready(gradients)
-        gradients["embedding"] = aggregate_rows(tokens.inputs, tokens.counted(dh))
+        gradients["embedding"] = aggregate_rows(tokens.read, tokens.counted(dh))
         return loss, gradients
 
     def run_layers(self, dense, x, batch, keep):
@@ -108,29 +110,24 @@ class LanguageModel:
             x = self.half(x)
         return x, tapes
 
-    def output(self, h, rows, tokens, batch):
+    def output(self, h, rows, tokens, scored):
         """Return (loss, gradient with respect to h, row gradients of the softmax)."""
-        xp = array_module(h)
+        xp, words = array_module(h), scored.words
         dh = xp.zeros(h.shape, h.dtype)
-        targets, weight, bias = tokens.targets, rows["softmax_weight"], rows["softmax_bias"]
-        if not len(targets):
-            return 0.0, dh, {"softmax_weight": RowGradient(targets, weight), "softmax_bias": RowGradient(targets, bias)}
-        drawn = self.candidates(batch)
-        ids = np.concatenate([targets, drawn.ids])
-        needed = unique_ids(ids)
-        own, sampled = np.searchsorted(needed, targets), np.searchsorted(needed, drawn.ids)
-        correction = log_expected_count(needed, drawn.tries, self.vocabulary).astype(h.dtype)
-        corrected = bias - xp.asarray(correction)[:, None]
-        place = np.minimum(np.searchsorted(drawn.ids, targets), len(drawn.ids) - 1)
-        hit = np.where(drawn.ids[place] == targets, place, -1)  # the candidate that equals the target
+        weight, bias = rows["softmax_weight"], rows["softmax_bias"]
+        if not len(words.ids):
+            return 0.0, dh, {"softmax_weight": RowGradient(words.ids, weight),
+                             "softmax_bias": RowGradient(words.ids, bias)}
+        corrected = bias - xp.asarray(scored.correction.astype(h.dtype))
         loss, (dhidden, own_weights, own_biases, sampled_weights, sampled_biases) = sampled_softmax(
-            tokens.counted(h), take_rows(weight, own), take_rows(corrected, own)[:, 0],
-            take_rows(weight, sampled), take_rows(corrected, sampled)[:, 0],
-            xp.asarray(hit), xp.asarray(tokens.scale(h.dtype)))
+            tokens.counted(h), take_rows(weight, scored.own), take_rows(corrected, scored.own)[:, 0],
+            take_rows(weight, scored.candidates), take_rows(corrected, scored.candidates)[:, 0],
+            xp.asarray(scored.hit), xp.asarray(tokens.scale(h.dtype)))
         tokens.put(dh, dhidden)
         weights = xp.concatenate([own_weights, sampled_weights])
         biases = xp.concatenate([own_biases, sampled_biases])[:, None]
-        return loss, dh, {"softmax_weight": aggregate_rows(ids, weights), "softmax_bias": aggregate_rows(ids, biases)}
+        return loss, dh, {"softmax_weight": aggregate_rows(words, weights),
+                          "softmax_bias": aggregate_rows(words, biases)}
 
     def evaluate(self, dense, tables, batch):
         """Return {"loss": sum of cross-entropies in nats, "count": targets} under the full softmax; keep the state.
@@ -138,7 +135,7 @@ class LanguageModel:
         tables: name -> each whole sparse variable. Nothing is dropped or sampled. Local.
         """
         tokens = Tokens(batch, self.vocabulary)
-        x = tokens.embed(take_rows(tables["embedding"], unique_ids(tokens.inputs)))
+        x = tokens.embed(take_rows(tables["embedding"], tokens.read.ids))
         h, _ = self.run_layers(dense, x, batch, keep=1.0)
         losses = softmax_losses(tokens.counted(h), tables["softmax_weight"], tables["softmax_bias"], tokens.targets)
         counted = losses * array_module(losses).asarray(tokens.weights)

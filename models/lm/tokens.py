@@ -1,15 +1,21 @@
-"""The counted tokens of a window. Padding is left out here, so that the layers need not handle it."""
+"""The counted tokens of a window, and what the softmax scores. All is computed once, from the batch alone.
+
+Padding is left out here, so that the layers need not handle it.
+"""
 
 import numpy as np
 
 from kernels import array_module, take_rows
+from kernels.rows import grouped
+from models.candidates import log_expected_count
 
 
 class Tokens:
     """The counted positions of a batch, in C order of (time, streams). Row numbers are on the host.
 
-    inputs, targets: (n,) int64.  weights: (n,).  A position with weight 0 is padding: its input reads as a zero
-    vector, its output is not scored. Raises ValueError for an id outside the vocabulary, or shapes that differ.
+    inputs, targets: (n,) int64.  weights: (n,).  read: the inputs, ``grouped``.
+    A position with weight 0 is padding: its input reads as a zero vector, its output is not scored.
+    Raises ValueError for an id outside the vocabulary, or shapes that differ.
     """
 
     def __init__(self, batch, vocabulary):
@@ -21,6 +27,7 @@ class Tokens:
         self.positions = None if weights is None or (weights != 0).all() else np.flatnonzero(weights)
         self.inputs, self.targets = self.counted(inputs), self.counted(targets)
         self.weights = 1.0 if weights is None else self.counted(weights)
+        self.read = grouped(self.inputs)
         for name, ids in (("input", self.inputs), ("target", self.targets)):
             if len(ids) and not (ids.min() >= 0 and ids.max() < vocabulary):
                 wrong = ids[(ids < 0) | (ids >= vocabulary)][0]
@@ -38,8 +45,7 @@ class Tokens:
 
     def embed(self, rows):
         """Return (time, streams, d), zero at padding. rows: the vectors of the sorted unique inputs."""
-        _, place = np.unique(self.inputs, return_inverse=True)
-        embedded = take_rows(rows, place)
+        embedded = take_rows(rows, self.read.places)
         if self.positions is None:
             return embedded.reshape(*self.shape, rows.shape[1])
         x = array_module(rows).zeros((*self.shape, rows.shape[1]), rows.dtype)
@@ -50,3 +56,19 @@ class Tokens:
         """Return weight / normaliser of each counted target: (n,)."""
         weights = np.asarray(self.weights, dtype="float64")  # float32 weights would make 1 / 5 a float32 in float64
         return np.broadcast_to((weights / self.normaliser).astype(dtype), self.inputs.shape)
+
+
+class Scored:
+    """The words that a batch scores: its targets, if any, and then the candidates drawn for it. On the host.
+
+    words: all of them, ``grouped``.  own, candidates: place of each target and candidate among words.ids.
+    correction: of the logits, (k, 1).  hit: (n,), the candidate that equals the target, or -1.
+    """
+
+    def __init__(self, targets, drawn):
+        self.words = grouped(np.concatenate([targets, drawn.ids]) if len(targets) else targets)
+        self.own, self.candidates = np.split(self.words.places, [len(targets)])
+        self.correction = log_expected_count(self.words.ids, drawn.tries, drawn.vocabulary)[:, None]
+        number = np.full(len(self.words.ids), -1)
+        number[self.candidates] = np.arange(len(self.candidates))
+        self.hit = number[self.own]

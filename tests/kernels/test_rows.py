@@ -5,7 +5,8 @@ import pytest
 
 from kernels.arrays import to_numpy
 from kernels.random import key_of, uniform
-from kernels.rows import RowGradient, aggregate_rows, definition, merge_rows, rows_between, take_rows, unique_ids
+from kernels.rows import (RowGradient, aggregate_rows, definition, grouped, merge_rows, rows_between, take_rows,
+                          unique_ids)
 
 INCREASE = "the ids of a row gradient do not increase strictly: make it with aggregate_rows"
 
@@ -67,6 +68,9 @@ def test_aggregate_is_the_sum_in_order_of_occurrence(place, count, width, vocabu
     expected = sum_in_order(ids, rows)
     assert_same(definition.aggregate_rows(ids, rows), expected)
     assert_same(place.aggregate(ids, rows), expected)
+    once = grouped(ids)
+    assert_same(aggregate_rows(once, place.rows(rows)), expected)
+    assert (once.ids == expected.ids).all() and (once.ids[once.places] == ids).all()
 
 
 def test_the_order_of_occurrence_shows_in_the_bits():

@@ -66,6 +66,16 @@ def test_rows_needed_are_the_rows_of_the_gradients():
     assert all(gradients[v.name].shape == v.shape for v in model.variables if not v.sparse)
 
 
+def test_what_was_computed_for_the_rows_belongs_to_one_batch_and_key():
+    model, dense, tables, inputs, targets = whole_of()
+    batch = Batch(inputs, targets, key=3)
+    first = step(model, dense, tables, batch)
+    assert batch.notes and not dataclasses.replace(batch).notes
+    batch.key, batch.state = 4, {}
+    again = step(model, dense, tables, batch)
+    assert again[0] == step(model, dense, tables, Batch(inputs, targets, key=4))[0] != first[0]
+
+
 def test_what_padding_holds_does_not_matter():
     model = tiny()
     dense, tables = values(model)

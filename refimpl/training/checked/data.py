@@ -44,7 +44,7 @@ class CheckedData:
                              f"examples({step}) says that the global batch has {examples!r} targets: give this number "
                              "to each microbatch of the step as its normaliser")
         batch = copy.copy(batch)  # whatever else a batch of one's own has
-        batch.index = index
+        batch.index, batch.notes = index, {}
         for field in FIELDS:
             setattr(batch, field, read_only(getattr(batch, field)))
         return batch

@@ -111,7 +111,7 @@ class CheckedModel:
         """Raise ValueError unless gradients have the right kinds, shapes and rows, and are finite. All by name."""
         there = {}
         for name, gradient in gradients.items():
-            values = values_of(variables[name], gradient)
+            values = values_of(variables[name], gradient, needs.get(name))
             if variables[name].sparse:
                 check_asked_for(name, gradient.ids, needs[name])
             if lies_there(values):

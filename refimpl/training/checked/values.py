@@ -58,13 +58,16 @@ def check_names(names, gradients):
                          f"{sorted(set(gradients) ^ set(names), key=str)}; the variables are {sorted(names)}")
 
 
-def values_of(variable, gradient):
-    """Return the array of a variable's gradient. Raises ValueError for a wrong kind, shape or dtype."""
+def values_of(variable, gradient, needed=None):
+    """Return the array of a variable's gradient. Raises ValueError for a wrong kind, shape or dtype.
+
+    needed: the row numbers that ``check_needs`` has checked, or None.
+    """
     name = variable.name
     if variable.sparse != isinstance(gradient, RowGradient):
         kind = "a RowGradient" if variable.sparse else "an array"
         raise ValueError(f"the gradient of {name!r} must be {kind}, it is {type(gradient).__name__}")
-    if variable.sparse:
+    if variable.sparse and gradient.ids is not needed:
         _check_ids(f"the ids of the gradient of {name!r}", gradient.ids, variable)
     values = gradient.rows if variable.sparse else gradient
     shape = (len(gradient), *variable.shape[1:]) if variable.sparse else variable.shape
@@ -82,7 +85,7 @@ def check_asked_for(name, ids, needed):
     A gradient of another row was computed without the row's value. And α, hot rows and pulled bytes follow from
     ``needs``.
     """
-    if len(ids) == len(needed) and (ids is needed or (ids == needed).all()):
+    if ids is needed or len(ids) == len(needed) and (ids == needed).all():
         return
     absent = ids if not len(needed) else ids[needed.take(needed.searchsorted(ids), mode="clip") != ids]
     if len(absent):
