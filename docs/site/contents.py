@@ -21,7 +21,7 @@ GUIDES = {
 }
 """What a reader wants to do -> the guides for it, in the order of reading. Every page of docs is in one of them."""
 NAMES = {"README.md": "Overview"}
-TAKES = re.compile(r"\*(About (\d+) minutes\. Read first: .+?)\*(?=\n|$)", re.DOTALL)
+TAKES = re.compile(r"\*(About (\d+) minutes\. Builds on .+?)\*(?=\n|$)", re.DOTALL)
 """How long a lesson takes and what comes before it, as the lesson itself says."""
 
 

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "# 4. The hybrid\n\n*Which way suits\nit?*"
-TAKES = "*About 35 minutes. Read first: [notebook 1](1_adding_up.ipynb),\n[2](2_parameter_server.ipynb).*"
+TAKES = "*About 35 minutes. Builds on [notebook 1](1_adding_up.ipynb),\n[2](2_parameter_server.ipynb).*"
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def lesson(tmp_path, monkeypatch):
 @pytest.mark.parametrize("between", ["\n", "\n\n"])
 def test_a_card_says_how_long_a_lesson_takes(lesson, between):
     card = contents.card(lesson("4_hybrid", f"{QUESTION}{between}{TAKES}\n\nMore.\n"))
-    footer = ":::{card-footer}\nAbout 35 minutes. Read first: notebook 1,\n2.\n:::\n::::"
+    footer = ":::{card-footer}\nAbout 35 minutes. Builds on notebook 1,\n2.\n:::\n::::"
     assert f"\n\nWhich way suits\nit?\n{footer}" in card
 
 

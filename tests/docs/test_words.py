@@ -24,7 +24,7 @@ def test_the_worker_that_waits_under_a_bound_is_the_one_that_the_page_names():
 @pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/*.ipynb")), ids=lambda path: path.stem)
 def test_the_page_for_teachers_says_what_a_lesson_needs(path):
     opening = "".join(json.loads(path.read_text("utf-8"))["cells"][0]["source"])
-    title, needs = re.match("# (.*)", opening)[1], re.search(r"Read first: (.*)\*$", opening, re.MULTILINE)[1]
+    title, needs = re.match("# (.*)", opening)[1], re.search(r"Builds on (.*)\*$", opening, re.MULTILINE)[1]
     minutes = re.search(r"About (\d+) minutes", opening)[1]
     numbers = ", ".join(re.findall(r"[(](\d+)_", needs))
     page = (ROOT / "docs" / "teaching.md").read_text("utf-8")

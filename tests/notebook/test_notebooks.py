@@ -16,7 +16,7 @@ NOTATION = Path(__file__).with_name("notation.txt").read_text().strip()
 PROSE_WIDTH = 120
 WORDS_A_MINUTE, LINES_A_MINUTE, MINUTES_A_SOURCE, MINUTES_AN_EXERCISE = 120, 8, 8, 8
 """As a student works who meets the subject for the first time. A source is a whole file of the project."""
-SAID = re.compile(r"(?m)^\*About (\d+) minutes\. Read first: .+\.\*$")
+SAID = re.compile(r"(?m)^\*About (\d+) minutes\. Builds on .+\.\*$")
 OF_A_MACHINE = re.compile(r"(?<![\w.])/(?:tmp|home|root|work|usr)/|0x[0-9a-f]{8,}")
 
 

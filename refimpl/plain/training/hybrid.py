@@ -4,7 +4,7 @@
     a step       pull the values that the microbatches need; compute their gradients; add them up over all ranks, in
                  tree order; clip by the global norm; update the values that this rank keeps
 
-    mpirun -n 4 python -m refimpl.plain.training.hybrid lm --steps 20   # SHA-256 of: refimpl train lm --steps 20
+    mpirun -n 4 python -m refimpl.plain.training.hybrid lm --steps 20   # same SHA-256 as refimpl train lm --steps 20
 """
 
 import os
