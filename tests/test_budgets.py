@@ -21,7 +21,7 @@ BUDGETS = {
     "refimpl/collectives": 4986,
     "refimpl/conformance": 9101,
     "refimpl/enclosure": 1058,
-    "refimpl/experiments": 7431,
+    "refimpl/experiments": 7434,
     "refimpl/gradients": 1207,
     "refimpl/jax": 1444,
     "refimpl/notebook": 1806,

@@ -13,6 +13,7 @@ from refimpl.transport import Communicator
 from refimpl.transport.channel.choice import over_channel
 from refimpl.transport.machines import machines_of
 from refimpl.transport.messages import MpiMessages, MpiPrepared
+from refimpl.transport.rounds import CompiledRounds
 
 STEPS, WARM = 6, 2
 WAITING = {"pause", "progress", "completed", "test_some", "is_free", "has_come", "_read", "sleep", "wait_for_number",
@@ -41,6 +42,8 @@ class StepCalls:
             self.requests += len(frame.f_locals["requests"])
         elif event == "return" and frame.f_code is MpiPrepared.start.__code__:
             self.requests += len(frame.f_locals["self"].requests)
+        elif event == "return" and frame.f_code is CompiledRounds.__call__.__code__:  # starts them without Python
+            self.requests += sum(len(messages.requests) for messages, _ in frame.f_locals["self"].rounds if messages)
 
     def __enter__(self):
         sys.setprofile(self._note)
