@@ -52,7 +52,7 @@ few_at_once = -n $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1,
 side_by_side = -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)') --dist worksteal
 # they need the extra notebooks, whose import takes each worker 6 s: test-notebooks runs them
 of_notebooks := $(patsubst %,tests/notebook/test_%.py,magic stored execute served)
-test_serial = $(python) -m pytest -q -m "not mpi" --session-timeout=1500 $(side_by_side) $(of_notebooks:%=--ignore=%) $(1)
+test_serial = $(python) -m pytest -q -m "not mpi" --session-timeout=$(if $(ALL),3600,1500) $(side_by_side) $(of_notebooks:%=--ignore=%) $(1)
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
 
 define test_one_rank
