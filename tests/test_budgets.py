@@ -21,7 +21,7 @@ BUDGETS = {
     "refimpl/collectives": 4986,
     "refimpl/conformance": 9101,
     "refimpl/enclosure": 1058,
-    "refimpl/experiments": 7434,
+    "refimpl/experiments": 7349,
     "refimpl/gradients": 1207,
     "refimpl/jax": 1444,
     "refimpl/notebook": 1806,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1952,
     "refimpl/training": 8082,
     "refimpl/transport": 4151,
-    "tests": 46465,
+    "tests": 46453,
 }
 
 

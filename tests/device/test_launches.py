@@ -7,7 +7,6 @@ from models.cnn import ConvNet
 from models.data import Examples, TokenStreams
 from models.data.text.synthetic import load_synthetic
 from models.lm import LanguageModel
-from refimpl.experiments.bench.gpu.budget import bounds, lm_budget
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
@@ -25,25 +24,15 @@ def launches_of(standin, model, data, **options):
 def lm_launches(standin, time):
     sizes = dict(embedding=8, hidden=12, projection=8, samples=16)
     corpus = load_synthetic("100", tokens=time * 4 * 4 + 1, heldout_tokens=0)
-    found = launches_of(standin, LanguageModel(vocabulary=100, layers=1, keep=0.9, **sizes),
-                        TokenStreams(corpus.train, 1, 4, time), optimizer="adagrad", learning_rate=0.2, clip_norm=10.0)
-    return found, lm_budget(sizes, {"window": time, "streams": 4})
+    return launches_of(standin, LanguageModel(vocabulary=100, layers=1, keep=0.9, **sizes),
+                       TokenStreams(corpus.train, 1, 4, time), optimizer="adagrad", learning_rate=0.2, clip_norm=10.0)
 
 
 def test_a_time_step_of_the_language_model_costs_six_launches(standin):
-    (few, _), (many, table) = lm_launches(standin, 4), lm_launches(standin, 10)
+    few, many = lm_launches(standin, 4), lm_launches(standin, 10)
     assert sum(many.values()) - sum(few.values()) == 6 * 6
-    assert many["product"] == sum(work.launches for work in table if work.kind == "product") == 4 * 10 + 8
-    assert sum(many.values()) <= sum(work.launches for work in table)
+    assert many["product"] == 4 * 10 + 8 and sum(many.values()) <= 141
     assert many["to_host"] == 1
-
-
-def test_the_budget_of_the_language_model():
-    """LSTM 2048 projected to 512: 209 GFLOP, and the host is done long before the GPU."""
-    sizes = dict(embedding=512, hidden=2048, projection=512, samples=8192)
-    table = lm_budget(sizes, {"window": 20, "streams": 128})
-    host, device = bounds(table)
-    assert round(sum(work.flops for work in table) / 1e9) == 209 and 2 * host < device < 5e-3
 
 
 def test_launches_of_the_network_for_images(standin):

@@ -19,7 +19,6 @@ from refimpl.experiments.bench import step
 ROOT = Path(__file__).parents[2]
 ABOUT_ONE = {  # files that are about one model, and are found by its name
     "models/registry.py", "refimpl/conformance/adapters/jax_models.py", "refimpl/conformance/adapters/torch_models.py",
-    "refimpl/experiments/bench/gpu/budget.py",
     "refimpl/experiments/bench/peers/torch_cnn.py", "refimpl/experiments/bench/peers/torch_lm.py",
     "refimpl/experiments/bench/peers/torch_mesh.py", "refimpl/experiments/bench/peers/torch_vgg.py",
     "refimpl/plain/training/checkpoint.py", "refimpl/plain/training/large_batches.py",

@@ -1,1 +1,1 @@
-"""Benchmarks on one GPU, lower bounds of their costs, and the report."""
+"""Benchmarks on one GPU, and the report."""

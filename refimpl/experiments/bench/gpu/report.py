@@ -37,9 +37,6 @@ def describe(result: dict) -> list[str]:
     lines.append(f"row merge: {merged / 1e9:,.0f} GB/s, {merged / copied:.0%} of the GPU's copy bandwidth, "
                  f"{copied / 1e9:,.0f} GB/s (reach 50%)")
     lines += [str(BoundsRow(**row)) for row in result.get("bounds", ())]
-    for model, budget in result.get("budgets", {}).items():
-        lines.append(f"{model.upper()} step, by its budget: {budget['device'] * 1e3:.1f} ms of the GPU (an H100), "
-                     f"beside them {budget['host'] * 1e3:.1f} ms of the host for {budget['launches']} launches")
     for model, phases in result.get("phases", {}).items():
         lines.append(f"{model.upper()} step, the host's time: " +
                      ", ".join(f"{phase} {seconds * 1e3:.1f} ms" for phase, seconds in phases.items()))

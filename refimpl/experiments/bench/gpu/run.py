@@ -17,7 +17,7 @@ from kernels.random import key_of, uniform
 from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.bench.allreduce.run import run_on_gpus
-from refimpl.experiments.bench.gpu import bounds, budget
+from refimpl.experiments.bench.gpu import bounds
 from refimpl.experiments.bench.rows import zipf_ids
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.step import options_of, race_step
@@ -69,8 +69,7 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
     sums = len(np.unique(ids))  # every row is read, every sum written, once
     result |= {"device": device.to_json(), "copy_bandwidth": copy,
                "merge_bandwidth": (count + sums) * width * 4 / merge[0].seconds,
-               "budgets": {w.model: least for w in sizes.workloads if (least := budget_of(w))},
-              "phases": {w.model: phases_of(w) for w in sizes.workloads}}
+               "phases": {w.model: phases_of(w) for w in sizes.workloads}}
     result["bounds"] = [asdict(row) for training in trainings for row in bounds.compare(*training)]
     if between_ranks:
         try:
@@ -98,16 +97,6 @@ def phases_of(workload: Workload) -> dict[str, float]:
     trainer = Trainer.open(model, data, options_of(workload, device="cuda"), Communicator.alone())
     spent = [trainer.train_step()["seconds"] for _ in range(2 * STEPS)][STEPS:]
     return {phase: sum(step.get(phase, 0.0) for step in spent) / STEPS for phase in spent[0]}
-
-
-def budget_of(workload: Workload) -> dict | None:
-    """Return what a step must take at least: seconds of the host and of the GPU, and launches; None: not known."""
-    table_of = getattr(budget, f"{workload.model}_budget", None)
-    if table_of is None:
-        return None
-    table = table_of(workload.sizes, workload.shape)
-    host, device = budget.bounds(table)
-    return {"host": host, "device": device, "launches": sum(work.launches for work in table)}
 
 
 def race_rows(xp, sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
