@@ -9,8 +9,10 @@ import numpy as np
 from kernels.arrays import read_only
 from kernels.compiled import compiled
 from kernels.norm.definition import inverse_deviation
+from kernels.vectors import LANES, load, store, where_positive, wide
 
 GROUP = 4
+NEAR = 64  # places that stay in the first-level cache, from which all channels are added up
 
 
 def as_rows(x):
@@ -100,13 +102,26 @@ def gradient_sums(grad, rows, y, mean, relu):
     """Return sum g and sum g (x - mean) of every channel: (c,) float64 each; g is 0 where relu and y <= 0."""
     places, c = rows.shape
     offset_sum, scale_sum = np.zeros(c, np.float64), np.zeros(c, np.float64)
+    upstream, source, shown, whole = grad.ravel(), rows.ravel(), y.ravel(), c - c % LANES
     zero = rows.dtype.type(0)
-    for i in range(places):
-        upstream, source, shown = grad[i], rows[i], y[i]
-        for k in range(c):
-            g = upstream[k] if not relu or shown[k] > zero else zero
-            offset_sum[k] += g
-            scale_sum[k] += g * (source[k] - mean[k])
+    for first in range(0, places, NEAR):
+        last = min(first + NEAR, places)
+        for k in range(0, whole, LANES):
+            offset, scale, middle = load(offset_sum, k), load(scale_sum, k), load(mean, k)
+            for at in range(first * c + k, last * c, c):
+                g = load(upstream, at)
+                if relu:
+                    g = where_positive(load(shown, at), g)
+                offset = offset + wide(g)
+                scale = scale + wide(g * (load(source, at) - middle))
+            store(offset_sum, k, offset)
+            store(scale_sum, k, scale)
+        for i in range(first, last):
+            for k in range(whole, c):
+                value = grad[i, k]
+                value = value if not relu or y[i, k] > zero else zero
+                offset_sum[k] += value
+                scale_sum[k] += value * (rows[i, k] - mean[k])
     return offset_sum, scale_sum
 
 
@@ -114,9 +129,16 @@ def gradient_sums(grad, rows, y, mean, relu):
 def gradient_rows(grad, rows, y, mean, factor, mean_grad, slope, relu, grad_x):
     """Write factor * (g - mean_grad - (rows - mean) * slope)."""
     places, c = rows.shape
+    upstream, source, shown, target, whole = grad.ravel(), rows.ravel(), y.ravel(), grad_x.ravel(), c - c % LANES
     zero = rows.dtype.type(0)
-    for i in range(places):
-        upstream, source, shown, target = grad[i], rows[i], y[i], grad_x[i]
-        for k in range(c):
-            g = upstream[k] if not relu or shown[k] > zero else zero
-            target[k] = factor[k] * (g - mean_grad[k] - (source[k] - mean[k]) * slope[k])
+    for first in range(0, places * c, c):
+        for k in range(0, whole, LANES):
+            g = load(upstream, first + k)
+            if relu:
+                g = where_positive(load(shown, first + k), g)
+            deviation = load(source, first + k) - load(mean, k)
+            store(target, first + k, load(factor, k) * (g - load(mean_grad, k) - deviation * load(slope, k)))
+        for k in range(whole, c):
+            value = upstream[first + k]
+            value = value if not relu or shown[first + k] > zero else zero
+            target[first + k] = factor[k] * (value - mean_grad[k] - (source[first + k] - mean[k]) * slope[k])
