@@ -91,7 +91,7 @@ def figure_of(schedule: Schedule, title: str = ""):
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     axes.hlines(range(schedule.ranks), 0, max(1, len(rounds)), color="#bbbbbb", linewidth=0.8, zorder=0)
-    _arrows(axes, schedule, rounds)
+    _arrows(axes, rounds)
     axes.set_xticks([number + 0.5 for number in range(len(rounds))], range(len(rounds)))
     axes.set_yticks(range(schedule.ranks))
     axes.set_xlim(0, max(1, len(rounds)))
@@ -107,7 +107,7 @@ def figure_of(schedule: Schedule, title: str = ""):
     return figure
 
 
-def _arrows(axes, schedule, rounds):
+def _arrows(axes, rounds):
     transfers = [(number, t) for number, step in enumerate(rounds) for t in step.transfers]
     to_add, to_keep = ([x for x in transfers if bool(x[1].target) == added] for added in (True, False))
     # Okabe & Ito's colours, as in other plots: one dark, one light, so that they differ in print, too

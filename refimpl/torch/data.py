@@ -12,7 +12,7 @@ from torch.utils.data import (
 from kernels.random import key_of
 from models import Batch
 from models.data import Examples
-from models.data.protocol import fingerprint_of, require_step
+from models.data.protocol import Epochs, fingerprint_of, require_step
 from models.sizes import require_positive
 from models.frameworks.trees import leaves, mapped
 from refimpl.torch.repeatable import drawing_from
@@ -130,7 +130,7 @@ class TorchData(Examples):
             return self.collate(fetch(places) if fetch else [self.dataset[place] for place in places])
 
 
-class TorchStream:
+class TorchStream(Epochs):
     """Data for a training: an iterable dataset, of which each step takes the next microbatches * size items. Local.
 
     Every rank reads all items and keeps those of its own microbatches. A resumed run skips the items that were used. So
@@ -153,11 +153,6 @@ class TorchStream:
         with drawing_from(key_of("fingerprint")):
             first = self.collate(list(itertools.islice(iter(self.dataset), SAMPLED)))
         return fingerprint_of("torch stream", *_parts(first), self.microbatches, self.size, self.steps_per_epoch)
-
-    def starts_epoch(self, step: int) -> bool:
-        """Return whether the iteration begins again at ``step``."""
-        require_step(self, step)
-        return step % self.steps_per_epoch == 0
 
     def examples(self, step: int) -> int:
         """Return the number of items in the global batch."""

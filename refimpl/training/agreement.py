@@ -11,6 +11,7 @@ from dataclasses import is_dataclass
 import numpy as np
 
 from refimpl.transport import CollectiveError, Communicator
+from refimpl.words import ranks_named
 
 PIECES = 8
 ELEMENTS = 4096
@@ -34,10 +35,9 @@ def agree_on(comm: Communicator, facts: dict):
     complaints = []
     for name in dict.fromkeys(name for theirs in everyone for name in theirs):
         values = [json.dumps(theirs.get(name, "missing"), sort_keys=True) for theirs in everyone]
-        said = {value: [str(rank) for rank, other in enumerate(values) if other == value] for value in values}
+        said = {value: [rank for rank, other in enumerate(values) if other == value] for value in values}
         if len(said) > 1:
-            told = [f"{_short(value)} on {'rank' if len(ranks) == 1 else 'ranks'} {' '.join(ranks)}"
-                    for value, ranks in said.items()]
+            told = [f"{_short(value)} on {ranks_named(ranks, ' ')}" for value, ranks in said.items()]
             complaints.append(f"{name} is {', '.join(told)}")
     if complaints:
         raise CollectiveError("the ranks disagree: " + "; ".join(complaints)

@@ -5,6 +5,7 @@ from kernels.update import OPTIMIZERS
 from refimpl.plan.mesh import Mesh
 from refimpl.plan.plan import Plan
 from refimpl.transport.job.host import memory, ranks_on_host
+from refimpl.words import counted
 
 GIB = 1 << 30
 
@@ -31,7 +32,7 @@ def require_memory(variables, optimizer: str, ranks: int, members: int):
     needed = here * (2 * of_rank + rows // ranks)
     if needed > memory():
         largest = max(variables, key=lambda v: v.nbytes)
-        raise ValueError(f"the variables need at least {_gib(needed)} of memory for the {here} rank{'s' * (here > 1)} "
+        raise ValueError(f"the variables need at least {_gib(needed)} of memory for the {counted(here, 'rank')} "
                          f"of this host, which has {_gib(memory())}; the largest is {largest.name!r}, "
                          f"{_gib(largest.nbytes)}: choose smaller sizes (--preset, --set, --data), or more hosts")
 

@@ -13,6 +13,7 @@ from refimpl.transport.abort import AbortMessages
 from refimpl.transport.errors import Aborted, CollectiveError, Interrupted, SilentPeer, interruption, words_of
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 from refimpl.transport.waiting import Waiter
+from refimpl.words import ranks_named
 
 AT_ONCE, ERROR = 1 << 8, 1 << 16
 """A rank's contribution to ``agree``: a signal's number, plus AT_ONCE if it must end at once; or ERROR."""
@@ -150,8 +151,7 @@ class Agreement:
         first = any(ranks[0] == self.rank for ranks in said.values())
         if list(said.values()) == [list(range(self.size))]:
             return next(iter(said)), first
-        return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {w}"
-                         for w, r in said.items()), first
+        return "; ".join(f"{ranks_named(ranks)}: {words}" for words, ranks in said.items()), first
 
 
 def _weight(error) -> int:

@@ -5,6 +5,7 @@ from html import escape
 from refimpl.conformance.report.expected import ExpectedFailures
 from refimpl.conformance.report.plain import plain
 from refimpl.conformance.semantics import CHOICES
+from refimpl.words import counted
 
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#222}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.25rem .7rem .25rem 0;vertical-align:top;
@@ -31,7 +32,7 @@ def _section(data) -> str:
     counts = ", ".join(f"{number} {status}" for status, number in data["counts"].items())
     diagnoses = "".join(map(_diagnosis, data["diagnoses"]))
     rows = "".join(map(_row, data["cases"]))
-    return (f"<section><h2>{data['ranks']} rank{'s' if data['ranks'] > 1 else ''}: {counts}</h2>{diagnoses}<table><tr>"
+    return (f"<section><h2>{counted(data['ranks'], 'rank')}: {counts}</h2>{diagnoses}<table><tr>"
             f"<th>case<th>stage<th>outcome<th>compared<th>worst ULP<th>of bound<th>first difference, or why not</tr>"
             f"{rows}</table></section>")
 

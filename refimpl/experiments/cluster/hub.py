@@ -18,8 +18,9 @@ from pathlib import Path
 from refimpl.experiments.cluster.description import Cluster, machine_name
 from refimpl.experiments.cluster.launcher import HOLDERS
 from refimpl.experiments.cluster.machine import account_of, bytes_of, hold
-from refimpl.experiments.cluster.namespaces import ClusterError, become_root, end_with, mount, unshare
+from refimpl.experiments.cluster.namespaces import ClusterError, become_root, mount, unshare
 from refimpl.experiments.cluster.network import SERVICE_BRIDGE, SERVICE_NETWORK, ClusterNetwork
+from refimpl.transport.job.supervisor import end_with
 
 GRACE_SECONDS = 3.0  # mpirun has these to end its ranks
 LAUNCHER = "refimpl.experiments.cluster.launcher"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from refimpl.experiments.cluster.card import ACCOUNT, Filed, parse_counters
 from refimpl.experiments.cluster.description import address, machine_name
-from refimpl.experiments.cluster.namespaces import ClusterError, end_with, mount, unshare
+from refimpl.experiments.cluster.namespaces import ClusterError, mount, unshare
 from refimpl.json_file import read_json
+from refimpl.transport.job.supervisor import end_with
 
 TCP_RETRIES = 6  # TCP gives up a peer that is cut off after about 25 s; with Linux's 15, after a quarter of an hour
 

@@ -6,7 +6,6 @@ A namespace ends with its last process, so nothing has to be removed: unshare(2)
 
 import ctypes
 import os
-import signal
 from pathlib import Path
 
 KINDS = {  # name of /proc/PID/ns/NAME -> flag of <sched.h>
@@ -18,7 +17,6 @@ KINDS = {  # name of /proc/PID/ns/NAME -> flag of <sched.h>
     "ipc": 0x08000000,
 }
 MOUNT_FLAGS = {"nosuid": 2, "nodev": 4, "bind": 4096, "recursive": 16384, "private": 1 << 18}
-PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -76,14 +74,6 @@ def mount(source: str, target: str, kind: str = "", *flags: str) -> None:
     _call(f"cannot mount {kind or source} on {target}", "it needs a sandbox that allows mounts in a user namespace",
           _libc.mount, source.encode(), target.encode(), kind.encode() or None,
           ctypes.c_ulong(sum(MOUNT_FLAGS[flag] for flag in flags)), None)
-
-
-def end_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends for any reason. parent: the parent's number. Local."""
-    _call("cannot be told of the parent's end", "it needs Linux", _libc.prctl, PR_SET_PDEATHSIG,
-          ctypes.c_ulong(signal.SIGKILL))
-    if os.getppid() != parent:  # it ended before we asked
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _call(problem: str, remedy: str, function, *arguments) -> None:

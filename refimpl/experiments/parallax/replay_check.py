@@ -4,6 +4,7 @@ from models.registry import workloads_for
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.parallax.context import Context
+from refimpl.words import counted
 
 NAME = "replay-check"
 RATE = "100mbit"
@@ -36,6 +37,6 @@ def study(context: Context) -> Finding:
                   ["ranks", "architecture", "real", "replayed", "difference", "cores busy, real", "replayed"], rows)
     said = [f"{ranks} ranks: a replayed step differs by {100 * min(some):+.1f} to {100 * max(some):+.1f} % from a real."
             for ranks, some in differences.items()]
-    said.append(f"This machine has {context.cores} core{'s' if context.cores > 1 else ''} for Python to see: "
+    said.append(f"This machine has {counted(context.cores, 'core')} for Python to see: "
                 "ranks that compute at once share them, replayed ones do not.")
     return Finding("Replay against real computation", [table], said)
