@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6738,
+    "kernels": 6740,
     "models": 6207,
     "refimpl/*.py": 218,
     "refimpl/cli": 2681,

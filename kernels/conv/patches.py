@@ -8,6 +8,7 @@ import numpy as np
 
 from kernels.compiled import compiled
 from kernels.conv.shapes import output_shape
+from kernels.vectors import LANES, load, store
 
 BLOCK_BYTES = 2**19
 
@@ -84,17 +85,18 @@ def scatter_add(patches, stride, padding, x):
     """Add every patch to its place in x, in order of places: the transpose of ``gather``."""
     n, height, width, c = x.shape
     _, places_down, places_along, kernel, _, _ = patches.shape
-    images = x.reshape(n, height, width * c)
-    seen = patches.reshape(n, places_down, places_along, kernel, kernel * c)
+    source, target, line, at = patches.ravel(), x.ravel(), kernel * c, 0
     for image in range(n):
         for i in range(places_down):
             for j in range(places_along):
                 left = (j * stride - padding) * c
-                start, stop = max(0, -left), max(0, min(kernel * c, width * c - left))
+                start, stop = max(0, -left), max(0, min(line, width * c - left))
                 for a in range(kernel):
                     row = i * stride + a - padding
                     if 0 <= row < height and start < stop:
-                        source = seen[image, i, j, a, start:stop]
-                        target = images[image, row, left + start : left + stop]
-                        for k in range(stop - start):
-                            target[k] += source[k]
+                        seen, whole = (image * height + row) * width * c + left, stop - (stop - start) % LANES
+                        for k in range(start, whole, LANES):
+                            store(target, seen + k, load(target, seen + k) + load(source, at + k))
+                        for k in range(whole, stop):
+                            target[seen + k] += source[at + k]
+                    at += line
