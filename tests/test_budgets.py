@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6740,
+    "kernels": 6795,
     "models": 6207,
     "refimpl/*.py": 218,
     "refimpl/cli": 2681,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1947,
     "refimpl/training": 8083,
     "refimpl/transport": 4151,
-    "tests": 46453,
+    "tests": 46456,
 }
 
 

@@ -7,9 +7,9 @@ There are many loops, because LLVM vectorises a loop only if it can check cheapl
 from kernels.compiled import compiled
 from kernels.lstm.activations import sigmoid, tanh
 from kernels.lstm.definition import FORGET_BIAS
+from kernels.lstm.transposes import transpose  # noqa: F401
 
 PIECE = 1024  # elements: eight arrays of float32 in 32 KiB
-TILE = 8  # a tile of float32 fits the vector registers
 
 
 @compiled
@@ -73,21 +73,3 @@ def pieces(gates, start, size):
     flat, stop = gates.ravel(), min(start + PIECE, size)
     return (flat[start:stop], flat[size + start:size + stop], flat[2 * size + start:2 * size + stop],
             flat[3 * size + start:3 * size + stop])
-
-
-@compiled
-def transpose(matrix, out):
-    """Write the transpose of ``matrix`` (rows, columns) to ``out``."""
-    rows, columns = matrix.shape
-    whole_rows, whole_columns = rows - rows % TILE, columns - columns % TILE
-    down = rows >= columns  # the long lines are read or written in memory's order: short ones share fewer cache sets
-    for outer in range(0, whole_columns if down else whole_rows, TILE):
-        for inner in range(0, whole_rows if down else whole_columns, TILE):
-            top, left = (inner, outer) if down else (outer, inner)
-            tile, to = matrix[top:top + TILE, left:left + TILE], out[left:left + TILE, top:top + TILE]
-            for column in range(TILE):  # a constant, so the loop is unrolled into registers
-                for row in range(TILE):
-                    to[column, row] = tile[row, column]
-    for row in range(rows):
-        for column in range(whole_columns if row < whole_rows else 0, columns):
-            out[column, row] = matrix[row, column]

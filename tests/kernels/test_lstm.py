@@ -99,12 +99,15 @@ def test_the_definition_of_the_cell_is_the_cell_of_the_definition():
     assert np.abs(m.T - h[0]).max() < 50 * 2.0**-53 and np.abs(c.T - last).max() < 50 * 2.0**-53
 
 
-@pytest.mark.parametrize("rows, columns", [(0, 3), (1, 1), (7, 9), (8, 16), (19, 8), (33, 40)])
-def test_transpose(rows, columns):
-    matrix = np.arange(2.0 * rows * columns).reshape(rows, 2, columns)[:, 1]
-    out = np.empty((columns, rows))
-    fast.transpose(matrix, out)
-    assert np.array_equal(out, matrix.T)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows, columns", [(0, 3), (1, 1), (7, 9), (8, 16), (19, 8), (33, 40), (16, 32), (41, 27)])
+def test_transpose(rows, columns, dtype):
+    matrix = np.arange(2 * rows * columns, dtype=dtype).reshape(rows, 2, columns)[:, 1]
+    room = np.full((columns + 2, rows + 2), -1, dtype)
+    for out in (room[1:-1, 1:-1], np.empty((rows, columns), dtype).T):  # the second: in Fortran's order
+        fast.transpose(matrix, out)
+        assert np.array_equal(out, matrix.T)
+    assert (room == -1).sum() == room.size - matrix.size, "nothing beside the result is written"
 
 
 def sequence(time, streams, inputs, hidden, width, projected, dtype=np.float64, seed=0):
