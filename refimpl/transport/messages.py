@@ -9,6 +9,10 @@ from refimpl.transport.rounds import CompiledRounds, can_compile
 from refimpl.transport.waiting import Wait, Waiter, keep_for_ever
 
 
+UNDER_WAY = set()
+"""Each ``MpiPending`` for which nobody has waited yet: after an error, MPI may still write to its arrays."""
+
+
 class MpiMessages:
     """MPI's point-to-point messages; see ``protocol.Transport``. The constructor is local.
 
@@ -35,7 +39,9 @@ class MpiMessages:
             sends = [(peer, joined(array) if type(array) is list else array) for peer, array in sends]
         requests = [self.mpi.Irecv(array, peer, tag) for peer, array in receives]  # the tag excludes abort messages
         requests += [self.mpi.Isend(array, peer, tag) for peer, array in sends]
-        return MpiPending(self.waiter, requests, [peer for peer, _ in receives + sends], what, rest)
+        pending = MpiPending(self.waiter, requests, [peer for peer, _ in receives + sends], what, rest)
+        UNDER_WAY.add(pending)
+        return pending
 
     def prepare(self, sends, receives, what: str, lane: int = 0) -> "MpiPrepared":
         """Return persistent requests. Messages of lane j have tag 1 + j. Local."""
@@ -91,7 +97,7 @@ class MpiMessages:
 
 
 class MpiPending:
-    """Messages under way, started by ``MpiMessages.start``. Their arrays must be kept until ``wait`` returns."""
+    """Messages under way, started by ``MpiMessages.start``. Their arrays are kept until ``wait`` returns."""
 
     def __init__(self, waiter: Waiter, requests, peers, what: str, packed):
         self.waiter, self.requests, self.peers, self.what, self.packed = waiter, requests, peers, what, packed
@@ -105,6 +111,7 @@ class MpiPending:
         if self.requests:
             self.waiter.for_messages(self.requests, self.peers, self.what)
             unpack(self.packed)
+        UNDER_WAY.discard(self)
 
 
 class MpiPrepared:

@@ -1,6 +1,8 @@
 """The communicator by itself: messages under way, sums through one rank a machine, what crosses between machines."""
 
+import gc
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -92,6 +94,25 @@ def test_messages_under_way_arrive_in_order(comm):
     strangers = [r for r in others if r // 2 != comm.rank // 2]
     for crossed in (communicator.ledger.crossed_sent, communicator.ledger.crossed_received):
         assert crossed["p", "v", "rows"] == 24 * len(strangers)
+
+
+def test_arrays_stay_until_their_messages_have_arrived(comm):
+    """After an error nobody waits any more, but MPI still writes to the arrays of what was begun."""
+    communicator, peer = Communicator.of(comm), comm.size - 1 - comm.rank
+    if peer == comm.rank:
+        return
+
+    def begin():
+        sent, came = np.full(100_000, comm.rank), np.empty(100_000, np.int64)
+        pending = communicator.start([(peer, sent, {"v": 1})], [(peer, came, {"v": 1})], "p", "rows", packed=False)
+        return pending, [weakref.ref(array) for array in (sent, came)]
+
+    pending, waited = begin()
+    _, dropped = begin()
+    pending.wait()
+    del pending, _
+    gc.collect()
+    assert [ref() is None for ref in waited + dropped] == [True, True, False, False]
 
 
 def test_small_arrays_of_a_pair_are_one_message(comm):
