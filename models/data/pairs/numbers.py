@@ -12,7 +12,6 @@ from kernels.random import key_of, uniform
 from models.data.files import DataError
 from models.data.pairs.words import Pairs, pairs_of
 
-REMEDY = "pip install num2words"
 DIGITS = 6
 TRAIN, HELDOUT = 12_000, 1_000
 ALWAYS_TRAINED = 100
@@ -35,7 +34,7 @@ def load_numbers(languages: str = "en-es") -> Pairs:
     pairs = list(zip(*written))
     join, read = (join_letters if by_letter[1] else " ".join), (lambda text: letters(split(text)))
     return pairs_of(f"numbers:{languages}", pairs[HELDOUT:], pairs[:HELDOUT], read if by_letter[0] else split, join,
-                    REMEDY, longest=max(len(words) for pair in pairs for words in pair))
+                    "give other languages", longest=max(len(words) for pair in pairs for words in pair))
 
 
 def numbers_of(count: int) -> list[int]:
@@ -48,11 +47,9 @@ def numbers_of(count: int) -> list[int]:
 
 
 def spell(numbers, language: str) -> list[str]:
-    """Return the numbers in words. Local. Raises DataError if num2words is missing or does not know the language."""
-    try:
-        from num2words import num2words
-    except ImportError:
-        raise DataError(f"the numbers are written by the package num2words, which is not installed; {REMEDY}") from None
+    """Return the numbers in words. Local. Raises DataError if num2words does not know the language."""
+    from num2words import num2words
+
     try:
         return [num2words(number, lang=language) for number in numbers]
     except NotImplementedError:

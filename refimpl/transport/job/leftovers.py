@@ -6,17 +6,13 @@ open or mapped belongs to no job. The kernel grants a lease for writing only on 
 it knows all processes, also those of other containers.
 """
 
+import fcntl
 import os
 import re
 import signal
 import stat
 from contextlib import suppress
 from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # not on this system: nothing is removed
-    fcntl = None
 
 MEMORY_FILES = Path("/dev/shm")
 """The folder of files in memory on Linux."""

@@ -1,11 +1,11 @@
 """Sentence pairs: what the sources hand over, and how they are cut."""
 
 import struct
-import sys
 import zlib
 
 import numpy as np
 import pytest
+from num2words import num2words
 
 from models.data import DataError, load
 from models.data.pairs import numbers, verses
@@ -92,7 +92,6 @@ def test_the_last_step_of_an_epoch_has_fewer_microbatches():
 
 # -- sources -----------------------------------------------------------------------------------------------------------
 def test_numbers_are_those_of_num2words():
-    num2words = pytest.importorskip("num2words").num2words
     pairs = load("numbers")
     drawn = [n for n in numbers.numbers_of(numbers.TRAIN + numbers.HELDOUT) if n >= numbers.ALWAYS_TRAINED][:50]
     told = {" ".join(numbers.split(num2words(n, lang="en"))): num2words(n, lang="es") for n in drawn}
@@ -113,7 +112,6 @@ def test_numbers_have_all_lengths():
 
 @pytest.fixture
 def few_numbers(monkeypatch):
-    pytest.importorskip("num2words")
     monkeypatch.setattr(numbers, "TRAIN", 2000)
     monkeypatch.setattr(numbers, "HELDOUT", 100)
 
@@ -128,12 +126,6 @@ def test_a_language_that_writes_numbers_in_one_word_is_read_by_letters(few_numbe
 def test_languages_that_there_are_not_are_refused(few_numbers, name, words):
     with pytest.raises(DataError, match=words):
         load(name)
-
-
-def test_without_num2words_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "num2words", None)
-    with pytest.raises(DataError, match="pip install num2words"):
-        load("numbers")
 
 
 def test_pairs_of_a_file_with_tabs(tmp_path):
