@@ -89,3 +89,13 @@ def _lower(operation, instruction):
 
 for _pair in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
     _lower(*_pair)
+
+
+@type_callable(operator.neg)
+def _type_of_negative(context):
+    return lambda a: a if isinstance(a, Vector) else None
+
+
+@lower_builtin(operator.neg, Vector)
+def _negative(context, builder, signature, arguments):
+    return builder.fneg(*arguments)

@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6795,
+    "kernels": 6853,
     "models": 6204,
     "refimpl/*.py": 218,
     "refimpl/cli": 2681,

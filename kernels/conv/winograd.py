@@ -16,6 +16,8 @@ from kernels.conv.transforms import gradient_tiles, input_tiles, output_tiles
 
 BLOCK_BYTES = 2**19
 """Bytes of one block's transformed tiles: half of a usual second-level cache; the other half holds their products."""
+SPARE = 64
+"""Elements after each of the 16 planes of a block: planes a power of two apart would compete for cache sets."""
 
 
 class Tiling:
@@ -28,8 +30,8 @@ class Tiling:
         self.rows = max(1, min(BLOCK_BYTES // max(row_bytes, 1), self.tile_rows))
 
     def buffer(self, channels, dtype):
-        """Return memory for the transformed tiles of one block: (16, tiles, channels)."""
-        return np.empty((16, self.rows * self.tiles_per_row, channels), dtype)
+        """Return memory for the transformed tiles of one block and SPARE elements: (16, tiles, channels)."""
+        return np.empty((16, self.rows * self.tiles_per_row + -(-SPARE // channels), channels), dtype)
 
     def blocks(self):
         """Yield (first tile row, tile rows, tiles) of each block."""
