@@ -10,7 +10,7 @@ from refimpl.transport.waiting import Wait, Waiter, keep_for_ever
 
 
 UNDER_WAY = set()
-"""Each ``MpiPending`` for which nobody has waited yet: after an error, MPI may still write to its arrays."""
+"""Messages that were begun and are not known to have ended. If a step fails, MPI may still write to their arrays."""
 
 
 class MpiMessages:
@@ -40,7 +40,8 @@ class MpiMessages:
         requests = [self.mpi.Irecv(array, peer, tag) for peer, array in receives]  # the tag excludes abort messages
         requests += [self.mpi.Isend(array, peer, tag) for peer, array in sends]
         pending = MpiPending(self.waiter, requests, [peer for peer, _ in receives + sends], what, rest)
-        UNDER_WAY.add(pending)
+        if requests:
+            UNDER_WAY.add(pending)
         return pending
 
     def prepare(self, sends, receives, what: str, lane: int = 0) -> "MpiPrepared":
@@ -53,6 +54,7 @@ class MpiMessages:
         since = time.monotonic()
         if len(started) == 1 and self.waiter.come_soon(started[0].left):
             started[0].left = []
+            UNDER_WAY.discard(started[0])
             return started
         return self.wait_long(started, since)
 
@@ -86,6 +88,7 @@ class MpiMessages:
                 one.left = [request for number, request in enumerate(one.left) if number not in done]
                 any_done = True
             if not one.left:
+                UNDER_WAY.discard(one)
                 through.append(one)
         return any_done, through
 
@@ -125,6 +128,7 @@ class MpiPrepared:
 
     def start(self):
         self.left = self.requests
+        UNDER_WAY.add(self)
         MPI.Prequest.Startall(self.requests)
 
     def late(self) -> list[int]:

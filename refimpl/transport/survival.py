@@ -163,7 +163,7 @@ class _SignsOfLife:
     """Signs of life for this rank's supervisor, from ``begin`` on, because a start may be slow. Local."""
 
     def __init__(self, timeout, begin):
-        self.timeout, self.next, self.begun = timeout, begin, []
+        self.timeout, self.next = timeout, begin
 
     def give(self):
         if (now := time.monotonic()) >= self.next:
@@ -172,15 +172,12 @@ class _SignsOfLife:
 
     @contextmanager
     def at(self, messages):
-        """Wait for messages. Keep them, and others that have begun, if a death prevents their end.
-
-        MPI may still use their arrays.
-        """
+        """Wait for messages. Keep them if a death prevents their end: MPI may still use their arrays."""
         self.give()
         try:
             yield
         except MPI.Exception:
-            keep_for_ever([messages, self.begun])
+            keep_for_ever(messages)
             raise
 
 
@@ -221,11 +218,6 @@ class _Waiter(Waiter):
 
 
 class _Messages(MpiMessages):
-    def start(self, *given, **named):
-        signs, pending = self.waiter.abort_messages.signs, super().start(*given, **named)
-        signs.begun = [one for one in signs.begun if any(one.requests)] + [pending]
-        return pending
-
     def wait_some(self, started):
         with self.waiter.abort_messages.signs.at(started):
             return super().wait_some(started)

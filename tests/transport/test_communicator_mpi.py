@@ -96,21 +96,30 @@ def test_messages_under_way_arrive_in_order(comm):
         assert crossed["p", "v", "rows"] == 24 * len(strangers)
 
 
-def test_arrays_stay_until_their_messages_have_arrived(comm):
+@pytest.mark.parametrize("repeated", [False, True])
+def test_arrays_stay_until_their_messages_have_arrived(comm, repeated):
     """After an error nobody waits any more, but MPI still writes to the arrays of what was begun."""
-    communicator, peer = Communicator.of(comm), comm.size - 1 - comm.rank
+    transport, peer = Communicator.of(comm).host_transport, comm.size - 1 - comm.rank
     if peer == comm.rank:
         return
 
     def begin():
         sent, came = np.full(100_000, comm.rank), np.empty(100_000, np.int64)
-        pending = communicator.start([(peer, sent, {"v": 1})], [(peer, came, {"v": 1})], "p", "rows", packed=False)
-        return pending, [weakref.ref(array) for array in (sent, came)]
+        if repeated:
+            messages = transport.prepare([(peer, sent)], [(peer, came)], "p")
+            messages.start()
+        else:
+            messages = transport.start([(peer, sent)], [(peer, came)], "p")
+        return messages, [weakref.ref(array) for array in (sent, came)]
 
-    pending, waited = begin()
-    _, dropped = begin()
-    pending.wait()
-    del pending, _
+    messages, waited = begin()
+    if repeated:
+        transport.wait_some([messages])
+        messages.free()
+    else:
+        messages.wait()
+    del messages
+    dropped = begin()[1]
     gc.collect()
     assert [ref() is None for ref in waited + dropped] == [True, True, False, False]
 

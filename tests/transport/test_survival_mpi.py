@@ -1,10 +1,9 @@
 """What counts as a death, and that an MPI which ends all ranks when one dies is refused, with the command that works."""
 
-import numpy as np
 import pytest
 from mpi4py import MPI
 
-from refimpl.transport import Communicator, survival, waiting
+from refimpl.transport import Communicator, survival
 from refimpl.transport.errors import PeerDied, SilentPeer
 from refimpl.transport.survival import check_survival, is_death
 
@@ -32,18 +31,3 @@ def test_an_mpi_that_ends_all_ranks_is_refused(monkeypatch):
 ])
 def test_at_most_one_side_of_a_cut_goes_on(living, machines, goes_on):
     assert survival.goes_on(living, machines) == goes_on
-
-
-def test_what_has_begun_beside_the_messages_waited_for_is_kept_after_a_death():
-    comm, array = survival.SurvivingCommunicator(MPI.COMM_SELF.Dup(), ((0,),), 30.0), np.zeros(3)
-    done, begun = (comm.host_transport.start([], [(0, array)], "t") for _ in range(2))
-    comm.host_transport.start([(0, array + 1)], [], "t").wait()
-    done.wait()
-    with pytest.raises(MPI.Exception), comm.signs.at("awaited"):
-        raise MPI.Exception(MPI.ERR_PROC_FAILED)
-    messages, others = waiting._given_up.pop()
-    assert messages == "awaited" and begun in others
-    comm.host_transport.start([(0, array + 1)], [], "t").wait()
-    begun.wait()
-    comm.host_transport.start([], [], "t")
-    assert not any(one in comm.signs.begun for one in (done, begun))

@@ -23,7 +23,6 @@ from safetensors.numpy import save
 from refimpl.server import Holding, ReducedGradient, Shard
 from refimpl.training.survival.decisions import partner_of, ranges_told
 from refimpl.transport import Communicator
-from refimpl.transport.waiting import keep_for_ever
 
 PHASE = "backup"
 KINDS = ("control", "indices", "rows", "dense")
@@ -173,10 +172,6 @@ class Backups:
         states = self.came_states
         self._clear()
         self.states = states
-
-    def give_up(self):
-        """Keep the buffers of messages under way for ever: a rank has died, and MPI may still write to them. Local."""
-        keep_for_ever((self.under_way, self.came))
 
     def _start(self, leaving, arriving, tag: int = CONTENTS) -> list:
         """Begin to send a list of (kind, variable, array) to the partner, and to receive rank -> such a list."""

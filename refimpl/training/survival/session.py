@@ -196,7 +196,6 @@ class SurvivingSession(Session):
         """Undo the steps after the last commit; return a communicator of the living ranks. Collective over these."""
         if self.opened:
             self.undo.roll_back()
-            self.backups.give_up()
             copies = [part for parts in self.backups.copies.values() for part in parts]
             self.memory = Memory(self.committed, [Part.of(kept) for kept in self.kept] + copies, self.backups.states)
             self.opened = False
