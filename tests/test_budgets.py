@@ -15,7 +15,7 @@ SLACK = 0.02
 
 BUDGETS = {
     "kernels": 6853,
-    "models": 6204,
+    "models": 6207,
     "refimpl/*.py": 218,
     "refimpl/cli": 2681,
     "refimpl/collectives": 4986,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1947,
     "refimpl/training": 8077,
     "refimpl/transport": 4150,
-    "tests": 46462,
+    "tests": 46464,
 }
 
 

@@ -78,11 +78,14 @@ class LanguageModel:
         return {"embedding": tokens.read.ids, "softmax_weight": scored.words.ids, "softmax_bias": scored.words.ids}
 
     def words_of(self, batch):
-        """Return the ``Tokens`` and ``Scored`` of a batch, computed once."""
-        if (self, batch.key) not in batch.notes:
+        """Return the ``Tokens`` and ``Scored`` of a batch, computed once, unless its arrays or key are replaced."""
+        given = batch.key, batch.inputs, batch.targets, batch.weights
+        known, words = batch.notes.get(self, (None, None))
+        if known is None or any(one is not other for one, other in zip(known, given)):
             tokens = Tokens(batch, self.vocabulary)
-            batch.notes[self, batch.key] = tokens, Scored(tokens.targets, self.candidates(batch))
-        return batch.notes[self, batch.key]
+            words = tokens, Scored(tokens.targets, self.candidates(batch))
+            batch.notes[self] = given, words
+        return words
 
     def candidates(self, batch):
         """Return the microbatch's candidates, which depend only on its key."""

@@ -74,6 +74,8 @@ def test_what_was_computed_for_the_rows_belongs_to_one_batch_and_key():
     batch.key, batch.state = 4, {}
     again = step(model, dense, tables, batch)
     assert again[0] == step(model, dense, tables, Batch(inputs, targets, key=4))[0] != first[0]
+    batch.targets, batch.state = targets[:, ::-1].copy(), {}
+    assert step(model, dense, tables, batch)[0] != again[0]
 
 
 def test_what_padding_holds_does_not_matter():
