@@ -41,8 +41,8 @@ def add(parser):
                      help="continue from the newest checkpoint in DIR, with its model, data and options, on any "
                           "number of ranks (without barriers on the same number)")
     run.add_argument("--replay", type=nonempty, metavar="DIR", action=instead,
-                     help="repeat the run without barriers in DIR from its event log, on the same number of ranks or "
-                          "on one: it gives the same bits")
+                     help="repeat the run without barriers in DIR from its event log, on any number of ranks: it gives "
+                          "the same bits")
     run.add_argument("--checkpoint-every", type=steps_or_seconds, metavar="N",
                      help="write a checkpoint every N steps, or every 30s for N = 30s (and at the end)")
     run.add_argument("--evaluate-every", type=whole(), metavar="N",
@@ -57,8 +57,8 @@ def add(parser):
     run.add_argument("--survive", action="store_true", help="continue without ranks that die, with the same bits. It "
                      "needs Open MPI: mpirun --with-ft ulfm")
     run.add_argument("--backup-every", type=whole(), metavar="K",
-                     help="with --survive: every K steps each rank sends another rank a copy of what only it keeps. "
-                          "After a death the others repeat at most K steps (default 1)")
+                     help="with --survive: the ranks commit every K steps that another rank has a copy of what only "
+                          "one keeps. After a death they repeat at most K steps (default 1)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 

@@ -183,7 +183,7 @@ def _strip(schedule, states, top):
     bottom = top + 12 + (len(states) + FRAMES - 1) // FRAMES * tall
     numbers = "" if schedule.ranks <= DIGITS else "Numbers: how many ranks are in it. "
     parts.append(f'<text x="{MARGIN}" y="{bottom + 14:.1f}" font-size="11" fill="{INK}">A column is a rank, a row a '
-                 f"chunk. {numbers}The fuller its blue, the more ranks are in it. Framed: new in this round.</text>")
+                 f"chunk. {numbers}The darker a box, the more ranks are in its sum. Framed: new in this round.</text>")
     return parts, bottom + 24
 
 

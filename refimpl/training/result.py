@@ -13,7 +13,7 @@ class Result:
     sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
     alpha: sparse variable -> fraction of its rows that a rank touched in a step, mean over ranks and steps.
     loss: that of the last step.  evaluation: of the held-out data; {} without them.
-    parameters_sha256: the hash of all parameters; state_sha256 is that of parameters and optimizer state.
+    parameters_sha256: the hash of all parameters; state_sha256 is that of the optimizer's state.
     examples_per_second: since the start or the last resume, without evaluations, checkpoints and the steps of a
     partition search; NaN (None in JSON) if no step but the first was done.
     partition_search: its samples (also those before a resume), thetas and P, see ``PartitionTrials.to_json``.

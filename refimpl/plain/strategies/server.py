@@ -71,7 +71,7 @@ class Server:
 
 
 def main(comm=MPI.COMM_WORLD):
-    """Each rank pulls three rows and pushes a gradient of 4**rank for each; the owners do one step of SGD."""
+    """Each rank pulls its words' rows and pushes a gradient of 4**rank for each; the owners do one step of SGD."""
     messages = Messages(comm)
     server = Server(messages, Variable("table", (2 * comm.size, 2), sparse=True), 0, comm.size)
     rows = np.unique([0, 2 * comm.rank, 2 * comm.rank + 1])
