@@ -85,7 +85,7 @@ def scatter_add(patches, stride, padding, x):
     """Add every patch to its place in x, in order of places: the transpose of ``gather``."""
     n, height, width, c = x.shape
     _, places_down, places_along, kernel, _, _ = patches.shape
-    source, target, line, at = patches.ravel(), x.ravel(), kernel * c, 0
+    source, target, line, at = patches.ravel(), x.reshape(x.size), kernel * c, 0
     for image in range(n):
         for i in range(places_down):
             for j in range(places_along):

@@ -110,7 +110,7 @@ def input_tiles(x, first, rows, tiles):
     B^T = [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]]
     """
     n, height, width, c = x.shape
-    images, written, whole = x.reshape(n, height, width * c), tiles.ravel(), c - c % LANES
+    images, written, whole = x.reshape(n, height, width * c), tiles.reshape(tiles.size), c - c % LANES
     down, along, zeros = (height + 1) // 2, (width + 1) // 2, np.zeros(width * c, x.dtype)
     for row in range(rows):
         image, i = (first + row) // down, 2 * ((first + row) % down)
@@ -142,7 +142,7 @@ def output_tiles(products, first, rows, y):
 def gradient_tiles(grad, first, rows, tiles):
     """Write A e A^T of the 2x2 tiles e: grad (n, height, width, c) -> tiles (16, count, c). Transpose of the above."""
     n, height, width, c = grad.shape
-    images, written, whole = grad.reshape(n, height, width * c), tiles.ravel(), c - c % LANES
+    images, written, whole = grad.reshape(n, height, width * c), tiles.reshape(tiles.size), c - c % LANES
     down, along, zeros = (height + 1) // 2, (width + 1) // 2, np.zeros(width * c, grad.dtype)
     for row in range(rows):
         image, i = (first + row) // down, 2 * ((first + row) % down)
