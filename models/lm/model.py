@@ -95,7 +95,7 @@ class LanguageModel:
         tokens, scored = self.words_of(batch)
         x = self.half(tokens.embed(rows["embedding"]))
         h, tapes = self.run_layers(dense, x, batch, self.keep)
-        loss, dh, gradients = self.output(h, rows, tokens, scored)
+        loss, dh, gradients = self.output(h, rows, tokens, scored, batch.normaliser)
         dh = self.half(dh)
         batch.ready(gradients)
         for layer in reversed(self.layers):
@@ -113,7 +113,7 @@ class LanguageModel:
             x = self.half(x)
         return x, tapes
 
-    def output(self, h, rows, tokens, scored):
+    def output(self, h, rows, tokens, scored, normaliser):
         """Return (loss, gradient with respect to h, row gradients of the softmax)."""
         xp, words = array_module(h), scored.words
         dh = xp.zeros(h.shape, h.dtype)
@@ -125,7 +125,7 @@ class LanguageModel:
         loss, (dhidden, own_weights, own_biases, sampled_weights, sampled_biases) = sampled_softmax(
             tokens.counted(h), take_rows(weight, scored.own), take_rows(corrected, scored.own)[:, 0],
             take_rows(weight, scored.candidates), take_rows(corrected, scored.candidates)[:, 0],
-            xp.asarray(scored.hit), xp.asarray(tokens.scale(h.dtype)))
+            xp.asarray(scored.hit), xp.asarray(tokens.scale(h.dtype, normaliser)))
         tokens.put(dh, dhidden)
         weights = xp.concatenate([own_weights, sampled_weights])
         biases = xp.concatenate([own_biases, sampled_biases])[:, None]

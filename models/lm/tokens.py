@@ -23,7 +23,7 @@ class Tokens:
         if inputs.ndim != 2 or inputs.shape != targets.shape or (weights is not None and weights.shape != inputs.shape):
             raise ValueError(f"inputs {inputs.shape}, targets {targets.shape}, weights "
                              f"{None if weights is None else weights.shape}: all must be (time, streams)")
-        self.shape, self.normaliser = inputs.shape, batch.normaliser
+        self.shape = inputs.shape
         self.positions = None if weights is None or (weights != 0).all() else np.flatnonzero(weights)
         self.inputs, self.targets = self.counted(inputs), self.counted(targets)
         self.weights = 1.0 if weights is None else self.counted(weights)
@@ -52,10 +52,10 @@ class Tokens:
         self.put(x, embedded)
         return x
 
-    def scale(self, dtype):
+    def scale(self, dtype, normaliser):
         """Return weight / normaliser of each counted target: (n,)."""
         weights = np.asarray(self.weights, dtype="float64")  # float32 weights would make 1 / 5 a float32 in float64
-        return np.broadcast_to((weights / self.normaliser).astype(dtype), self.inputs.shape)
+        return np.broadcast_to((weights / normaliser).astype(dtype), self.inputs.shape)
 
 
 class Scored:

@@ -79,7 +79,7 @@ def test_it_equals_the_plain_training_and_leaves_out_the_same_steps(comm, monkey
 
 
 @pytest.mark.parametrize("work, optimizer", [("toy", "lamb"), ("lm", "adam"), ("cnn", "momentum")])
-@pytest.mark.thorough("cnn")
+@pytest.mark.thorough("cnn", "lm")
 def test_one_answer_by_every_way_and_a_power_of_two_moves_no_bit(comm, monkeypatch, work, optimizer):
     found = set()
     for way, scale in zip([*SETTINGS.values(), dict(codec={"dense": "bf16"}), dict(overlap=True)], (0, 3, 9) * 3):
