@@ -10,11 +10,11 @@
     sparse   server     2 α' w (M - 1)                  4 α' w m (M - 1) / M
              allgather  2 α w L² (M - 1)                2 α w m L² (M - 1)
 
-All machines together send equally many bytes of a dense variable both ways. But with the server all these bytes pass
-through its owner's machine. For sparse variables and L = 1, all machines together send M / 2 times as many bytes by
-allgather as through the server. The server also sends fewer bytes than an allreduce of all rows, as long as α < 1. That
-is why the hybrid uses both ways. If α is so near 1 that row numbers cost more than the server saves, the hybrid sends a
-sparse variable whole, by allreduce (``goes_whole``). In a training without barriers (``owner``) the workers of a
+For a dense variable, server and allreduce send equally many bytes, counted over all machines. But with the server all
+these bytes pass through its owner's machine. For sparse variables and L = 1, all machines together send M / 2 times as
+many bytes by allgather as through the server. The server also sends fewer bytes than an allreduce of all rows, as long
+as α < 1. That is why the hybrid uses both ways. If α is so near 1 that row numbers cost more than the server saves, the
+hybrid sends a sparse variable whole, by allreduce (``goes_whole``). In a training without barriers the workers of a
 machine share nothing: each pulls α w and pushes α w, as with L = 1.
 
 The table assumes that touched rows are spread evenly over the servers, and that each worker (with local aggregation
