@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 6853,
+    "kernels": 6854,
     "models": 6207,
     "refimpl/*.py": 218,
     "refimpl/cli": 2681,
@@ -34,7 +34,7 @@ BUDGETS = {
     "refimpl/torch": 1947,
     "refimpl/training": 8077,
     "refimpl/transport": 4150,
-    "tests": 46467,
+    "tests": 46468,
 }
 
 

@@ -7,7 +7,6 @@ There are many loops, because LLVM vectorises a loop only if it can check cheapl
 from kernels.compiled import compiled
 from kernels.lstm.activations import sigmoid, tanh
 from kernels.lstm.definition import FORGET_BIAS
-from kernels.lstm.transposes import transpose  # noqa: F401
 
 PIECE = 1024  # elements: eight arrays of float32 in 32 KiB
 

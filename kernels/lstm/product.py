@@ -19,7 +19,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kernels.compiled import compiled, inlined
-from kernels.lstm.fast import transpose
+from kernels.lstm.transposes import transpose
 
 LANES = 16  # elements of a vector register of AVX-512; there are 32 registers
 TALL = 2 * LANES  # rows of a tile

@@ -13,6 +13,7 @@ import numpy as np
 from kernels.arrays import array_module, definition_for, is_float_cuda
 from kernels.lstm import cuda_sequence, fast, steps
 from kernels.lstm.definition import Feedback, fed_rows
+from kernels.lstm.transposes import transpose
 
 
 class Workspace:
@@ -134,13 +135,13 @@ def blas_forward(tape, kernel, bias, projection):
     """Fill the arrays of the tape, step by step. Like ``steps.forward``, but BLAS computes the products."""
     feedback, inputs = tape.feedback, tape.xh.shape[2] - tape.width
     h, weights = tape.xh[:, :, inputs:], tape.workspace.array("weights", kernel.shape[::-1], kernel)
-    fast.transpose(kernel, weights)  # BLAS reads a copy twice as fast as a transposed view
+    transpose(kernel, weights)  # BLAS reads a copy twice as fast as a transposed view
     for t in range(len(tape.m)):
         gates, m = tape.activations[t], tape.m[t]
         np.matmul(weights, tape.xh[t].T, out=gates)
         fast.cell_forward(gates, bias, tape.c[t], tape.c[t + 1], tape.tanh_c[t], m)
         if projection is None:
-            fast.transpose(m, h[t + 1])
+            transpose(m, h[t + 1])
         else:
             np.matmul(m.T, projection, out=h[t + 1])
         if (gone := tape.ended[t]) is not None:
@@ -179,7 +180,7 @@ def blas_backward(dh, tape, kernel, projection, total, dgates, dc, before, initi
             d = None if t == time - 1 else fed_rows(kernel, width, feedback) @ step
             before += feedback.backward(t, None if d is None else d.T).T
         if projection is None:
-            fast.transpose(dh[t], dm)
+            transpose(dh[t], dm)
             dm += before
         else:
             np.add(dh[t], before.T, out=total[t])
@@ -237,4 +238,4 @@ def transposed_product(left, right, space, out):
     BLAS is faster if neither factor is transposed. So the product is written to ``space`` and then transposed, which
     costs less.
     """
-    fast.transpose(np.matmul(left, right, out=space), out)
+    transpose(np.matmul(left, right, out=space), out)

@@ -8,8 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from kernels.compiled import compiled
-from kernels.lstm.fast import cell_backward, cell_forward, transpose
+from kernels.lstm.fast import cell_backward, cell_forward
 from kernels.lstm.product import depth_for, panels, product
+from kernels.lstm.transposes import transpose
 
 FEWEST = 4
 """Steps from which it pays to copy the weights."""

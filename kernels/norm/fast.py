@@ -129,8 +129,8 @@ def gradient_sums(grad, rows, y, mean, relu):
 def gradient_rows(grad, rows, y, mean, factor, mean_grad, slope, relu, grad_x):
     """Write factor * (g - mean_grad - (rows - mean) * slope)."""
     places, c = rows.shape
-    upstream, source, shown, target, whole = grad.ravel(), rows.ravel(), y.ravel(), grad_x.ravel(), c - c % LANES
-    zero = rows.dtype.type(0)
+    upstream, source, shown, whole = grad.ravel(), rows.ravel(), y.ravel(), c - c % LANES
+    zero, target = rows.dtype.type(0), grad_x.reshape(places * c)
     for first in range(0, places * c, c):
         for k in range(0, whole, LANES):
             g = load(upstream, first + k)
